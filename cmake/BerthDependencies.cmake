@@ -1,0 +1,36 @@
+# Third-party libraries, all of them Debian 12 packages (tools/setup installs them). Each is named as an imported target;
+# tools/check-layers says which folder may include which.
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(yaml-cpp REQUIRED)
+
+# Debian's yaml-cpp 0.7 exports a plain name; give it the one that newer releases use, which CMake checks.
+if(NOT TARGET yaml-cpp::yaml-cpp)
+  add_library(yaml-cpp::yaml-cpp INTERFACE IMPORTED)
+  set_target_properties(
+    yaml-cpp::yaml-cpp PROPERTIES INTERFACE_LINK_LIBRARIES yaml-cpp INTERFACE_INCLUDE_DIRECTORIES
+                                                                    "${YAML_CPP_INCLUDE_DIR}")
+endif()
+
+# CBC comes with neither a CMake package nor a pkg-config file that names its C interface alone.
+find_path(BERTH_CBC_INCLUDE coin/Cbc_C_Interface.h REQUIRED)
+find_library(BERTH_CBC_LIBRARY CbcSolver REQUIRED)
+find_library(BERTH_CBC_CORE_LIBRARY Cbc REQUIRED)
+add_library(cbc::cbc INTERFACE IMPORTED)
+set_target_properties(
+  cbc::cbc PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${BERTH_CBC_INCLUDE}"
+                      INTERFACE_LINK_LIBRARIES "${BERTH_CBC_LIBRARY};${BERTH_CBC_CORE_LIBRARY}")
+
+if(NOT BERTH_FUZZ)
+  find_package(GTest REQUIRED)
+  # Debian ships librapidcheck.a and the headers only.
+  find_path(BERTH_RAPIDCHECK_INCLUDE rapidcheck.h REQUIRED)
+  find_library(BERTH_RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
+  add_library(rapidcheck::rapidcheck INTERFACE IMPORTED)
+  set_target_properties(
+    rapidcheck::rapidcheck PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${BERTH_RAPIDCHECK_INCLUDE}"
+                                      INTERFACE_LINK_LIBRARIES "${BERTH_RAPIDCHECK_LIBRARY}")
+endif()
