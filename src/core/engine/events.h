@@ -1,0 +1,112 @@
+// Events: the only way into an engine. Each carries its time; nothing else changes anything.
+//
+// Names (node name, device UUID, workload UID) are the outside world's. An event that names something
+// unknown is answered, never asserted on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/quantity.h"
+#include "core/model/device.h"
+#include "core/model/workload.h"
+
+namespace berth::core {
+
+struct NodeUpserted {
+  Node node;
+};
+struct NodeRemoved {
+  std::string name;
+};
+struct DeviceCordoned {
+  std::string uuid;
+  bool cordoned = true;
+};
+
+// What a source saw on a device. `used` empty = unknown: nothing new is granted there.
+struct DeviceObserved {
+  struct Use {
+    std::string uid;  // the workload whose processes were measured
+    Memory used;
+  };
+  std::string uuid;
+  Time sampled_at;              // the sample's own time, in engine time
+  std::optional<Memory> used;   // everything in use on the device, driver reserve not included
+  bool attributed = false;      // `uses` is complete: what it does not explain is foreign
+  std::vector<Use> uses;
+  std::optional<DeviceHealth> health;
+};
+
+struct WorkloadSubmitted {
+  Workload workload;
+};
+// Leaves the queue, or gives the grant back, whatever its state.
+struct WorkloadCancelled {
+  std::string uid;
+};
+struct GrantConfirmed {
+  std::string uid;
+};
+// The end has been asked for (a pod being deleted); its room is future room for two minutes (L3).
+struct GrantReleasing {
+  std::string uid;
+};
+// It is gone: the claim ends. Also the ordinary end of a task.
+struct GrantReleased {
+  std::string uid;
+};
+// The harbour says the grant is no longer there (device gone, process gone, binding failed).
+struct GrantLost {
+  std::string uid;
+  std::string why;
+  bool requeue = false;  // wait again with the old age instead of ending
+};
+// The init containers are done: the charge shrinks to the running phase.
+struct WorkloadInitialized {
+  std::string uid;
+};
+// A grant that exists already (found after a restart, or adopted).
+struct GrantAdopted {
+  Workload workload;
+  std::string node;
+  std::vector<ContainerGrant> containers;  // DeviceShare::device unused; `uuids` names them
+  std::vector<std::vector<std::string>> uuids;
+  bool confirmed = true;
+};
+
+// Replaces the placement policy between decisions. `spec` as in `berth policies`.
+struct PolicyChanged {
+  std::string spec;
+  std::uint64_t seed = 0;  // for `random`
+};
+
+// The history a value-guided policy may know: counts per class, never order (placement.md, rules).
+struct HistoryChanged {
+  struct Class {
+    std::int64_t cpu_milli = 0;
+    std::int64_t memory_mib = 0;
+    int gpu_milli = 0;  // per device, 1000 = whole
+    int num_gpu = 0;
+    std::string gpu_spec;  // models joined by '|', empty = any
+    std::int64_t count = 0;
+  };
+  std::vector<Class> classes;
+};
+
+struct TimeReached {};
+
+using EventBody =
+    std::variant<NodeUpserted, NodeRemoved, DeviceCordoned, DeviceObserved, WorkloadSubmitted,
+                 WorkloadCancelled, GrantConfirmed, GrantReleasing, GrantReleased, GrantLost,
+                 WorkloadInitialized, GrantAdopted, PolicyChanged, HistoryChanged, TimeReached>;
+
+struct Event {
+  Time time;
+  EventBody body;
+};
+
+}  // namespace berth::core

@@ -1,0 +1,158 @@
+// Verdict v1: the explained answer to a workload: granted, waiting (why, how much is missing, what
+// would help), or never (why). Format: queues-gangs-topology.md 9.1.
+//
+// A verdict is computed as counters during the search and turned into words only when somebody asks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/quantity.h"
+#include "core/model/ids.h"
+
+namespace berth::core {
+
+enum class Outcome : std::uint8_t { granted, waiting, never, ended };
+
+// In pipeline order: of several nodes the most advanced stage counts.
+enum class Stage : std::uint8_t { none, gated, gang, quota, node, device, topology, binding };
+
+// Every reason code of annotations.md 4.1 and queues-gangs-topology.md 9.1 that the engine can give.
+enum class Cause : std::uint8_t {
+  none,
+  // node stage
+  node_not_ready,
+  node_cordoned,
+  no_node_matches,       // names or labels
+  untolerated_taint,
+  insufficient_node_resource,  // cpu or ram
+  no_pod_slot,
+  // device stage
+  no_devices,            // the node has no GPU at all
+  insufficient_devices,
+  type_mismatch,
+  uuid_mismatch,
+  numa_unfit,
+  no_such_profile,
+  resource_kind_mismatch,
+  replicas_unknown,
+  no_usable_memory,
+  device_unhealthy,
+  device_cordoned,
+  device_not_owned,
+  device_held_by_peer,
+  sharing_not_ready,
+  backend_cannot_enforce,
+  stale_observation,
+  device_exclusive,
+  compute_mode_conflict,
+  insufficient_compute,
+  limit_overcommit,
+  insufficient_memory,
+  share_below_minimum,
+  unequal_devices,
+  foreign_use,           // a whole device with more foreign use than is tolerated
+  // engine
+  waiting_for_release,
+  reserved_for_other,
+  backfill_too_long,
+  device_cap,
+  search_budget,
+  wait_timed_out,
+  largest_device_too_small,
+  exceeds_fleet,
+  unknown_queue,
+  contradictory_constraint,
+  internal,
+  kCount,
+};
+inline constexpr std::size_t kCauseCount = static_cast<std::size_t>(Cause::kCount);
+
+std::string_view outcome_name(Outcome outcome);  // "granted"
+std::string_view stage_name(Stage stage);        // "device"
+std::string_view cause_name(Cause cause);        // "InsufficientMemory"
+std::optional<Cause> cause_from_name(std::string_view name);
+Stage cause_stage(Cause cause);
+
+struct EtaEstimate {
+  enum class Basis : std::uint8_t { unknown, declared };
+  Basis basis = Basis::unknown;
+  Time at;
+};
+
+// One set of changes that alone suffices.
+struct Unblock {
+  enum class Kind : std::uint8_t { free_memory, free_devices, wait, smaller_request, add_node };
+  Kind kind = Kind::free_memory;
+  std::int64_t mib = 0;       // free_memory, smaller_request
+  std::int64_t devices = 0;   // free_devices
+  std::string node;
+  std::string device;
+  std::string workload;       // wait
+  Time until;                 // wait
+};
+
+struct ChosenDevice {
+  std::string container;
+  std::string uuid;
+  std::int64_t request_mib = 0;
+  std::int64_t limit_mib = 0;
+};
+
+struct Verdict {
+  Outcome outcome = Outcome::waiting;
+  Cause cause = Cause::none;
+  Stage stage = Stage::none;
+  std::string reason;    // pod reason: Unschedulable, SchedulerError, …
+  std::string summary;   // first sentence, at most 200 characters
+  Time since;
+  Time last_evaluated;
+  std::int64_t attempts = 0;
+  std::int64_t effective_priority = 0;
+
+  struct Position {
+    std::string queue;
+    std::string pool;
+    std::int64_t index = 0;
+    std::int64_t jobs_ahead = 0;
+    std::int64_t devices_ahead = 0;
+  };
+  std::optional<Position> position;
+
+  struct Nodes {
+    std::int64_t total = 0;
+    std::array<std::int64_t, kCauseCount> by_reason{};
+  };
+  Nodes nodes;
+
+  struct Devices {
+    std::int64_t need_mib = 0;
+    std::int64_t largest_free_mib = 0;
+    std::string largest_free_node;
+    std::string largest_free_uuid;
+    std::int64_t free_total_mib = 0;
+    std::int64_t scanned = 0;
+    std::int64_t fragmentation = 0;  // 1000 - floor(1000 largest / total)
+  };
+  std::optional<Devices> devices;
+
+  std::optional<EtaEstimate> eta;
+  bool search_complete = true;       // false: a budget ended, not "impossible"
+  std::int64_t steps = 0;            // node and device visits of the last evaluation
+  std::vector<Unblock> unblock;      // at most 3
+
+  // granted
+  std::string node;
+  std::vector<ChosenDevice> chosen;
+};
+
+// "0/24 nodes: 20 InsufficientMemory, 4 UntoleratedTaint." Largest count first, then name.
+std::string reason_histogram(const Verdict::Nodes& nodes);
+// The message of a pod condition: summary, then histogram, at most 1024 bytes (9.2).
+std::string pod_message(const Verdict& verdict);
+
+}  // namespace berth::core

@@ -1,0 +1,97 @@
+// Workload: what is decided together, and Grant: the answer that it may run. Values.
+//
+// A workload is one task today. Callers build it with Workload::task and read it through members, so
+// that a tree of groups can stand here later without touching them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/quantity.h"
+#include "core/model/ids.h"
+#include "core/model/request.h"
+
+namespace berth::core {
+
+struct WorkloadOptions {
+  std::string queue = "default";
+  std::int64_t priority = 0;             // higher first; aging adds to it while it waits
+  bool preemptible = false;
+  std::optional<Duration> max_run;       // declared run time from its grant: what ETA and backfill count on
+  std::optional<Time> queued_at;         // keeps its age when submitted again; empty = the event's time
+  std::optional<Duration> wait_timeout;  // 0 = now or never mind; empty = wait as long as it takes
+  std::optional<Duration> confirm_within;  // an unconfirmed grant returns to the pool after this
+};
+
+class Workload {
+ public:
+  static Workload task(std::string uid, Request request, WorkloadOptions options = {});
+
+  const std::string& uid() const { return uid_; }
+  const Request& request() const { return request_; }
+  const WorkloadOptions& options() const { return options_; }
+
+ private:
+  Workload(std::string uid, Request request, WorkloadOptions options)
+      : uid_(std::move(uid)), request_(std::move(request)), options_(std::move(options)) {}
+  std::string uid_;
+  Request request_;
+  WorkloadOptions options_;
+};
+
+// What a grant's memory limit is really held by.
+enum class Isolation : std::uint8_t { hardware, driver, library, advisory };
+
+// One device of one container.
+struct DeviceShare {
+  DeviceId device;
+  std::int64_t request_mib = 0;
+  std::int64_t limit_mib = 0;
+  bool operator==(const DeviceShare&) const = default;
+};
+
+struct ContainerGrant {
+  std::uint32_t container = 0;  // index into Request::containers()
+  std::vector<DeviceShare> shares;
+  bool operator==(const ContainerGrant&) const = default;
+};
+
+// What a grant takes of one device: the largest phase now, and what stays once its init containers
+// are done (annotations.md 1.4, "pod phases on one Device").
+struct DeviceCharge {
+  DeviceId device;
+  std::int64_t starting_mib = 0;
+  std::int64_t running_mib = 0;
+  std::int64_t starting_limit_mib = 0;
+  std::int64_t running_limit_mib = 0;
+  std::int64_t starting_nano = 0;
+  std::int64_t running_nano = 0;
+  int compute_milli = 0;  // 0 = undeclared
+  bool exclusive = false;
+  SharingMode mode = SharingMode::time_slicing;
+  bool operator==(const DeviceCharge&) const = default;
+};
+
+enum class GrantState : std::uint8_t {
+  promised,   // room is being freed for it (L3): booked, not running
+  granted,    // counts in full from the moment of the answer
+  active,     // confirmed
+  releasing,  // its end has been asked for; it counts until it is gone
+};
+
+struct Grant {
+  std::uint64_t number = 0;  // rises by one per grant of an engine
+  NodeId node;
+  GrantState state = GrantState::granted;
+  bool starting = false;     // init containers still run: the starting charge counts
+  Isolation isolation = Isolation::advisory;
+  Time granted_at;
+  Milli cpu;
+  Memory ram;
+  std::vector<ContainerGrant> containers;
+  std::vector<DeviceCharge> charges;  // one per device, by device id ascending
+};
+
+}  // namespace berth::core
