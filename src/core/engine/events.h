@@ -69,12 +69,18 @@ struct GrantLost {
 struct WorkloadInitialized {
   std::string uid;
 };
-// A grant that exists already (found after a restart, or adopted).
+// A grant that exists already (found after a restart, or adopted). Booked as it is, also where the
+// books then exceed the device: what runs is left alone.
 struct GrantAdopted {
+  struct Share {
+    std::uint32_t container = 0;
+    std::string uuid;
+    std::int64_t request_mib = 0;
+    std::int64_t limit_mib = 0;
+  };
   Workload workload;
   std::string node;
-  std::vector<ContainerGrant> containers;  // DeviceShare::device unused; `uuids` names them
-  std::vector<std::vector<std::string>> uuids;
+  std::vector<Share> shares;
   bool confirmed = true;
 };
 
