@@ -1,0 +1,244 @@
+#include "core/model/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/model/device.h"
+
+namespace berth::core {
+
+bool DeviceFilter::empty() const {
+  return models.empty() && use_types.empty() && avoid_types.empty() && use_uuids.empty() &&
+         avoid_uuids.empty();
+}
+
+DeviceAsk DeviceAsk::memory_mib(std::int64_t mib, int count) {
+  DeviceAsk ask;
+  ask.kind = AskKind::memory;
+  ask.mib = mib;
+  ask.count = count;
+  return ask;
+}
+
+DeviceAsk DeviceAsk::fraction_nano(std::int64_t nano, int count) {
+  DeviceAsk ask;
+  ask.kind = AskKind::fraction;
+  ask.nano = nano;
+  ask.count = count;
+  return ask;
+}
+
+DeviceAsk DeviceAsk::replica_part() {
+  DeviceAsk ask;
+  ask.kind = AskKind::replica;
+  ask.count = 1;
+  return ask;
+}
+
+DeviceAsk DeviceAsk::whole_devices(int count) {
+  DeviceAsk ask;
+  ask.kind = AskKind::whole;
+  ask.count = count;
+  return ask;
+}
+
+DeviceAsk DeviceAsk::mig_instances(std::string profile, int count) {
+  DeviceAsk ask;
+  ask.kind = AskKind::mig;
+  ask.mig_profile = std::move(profile);
+  ask.count = count;
+  return ask;
+}
+
+namespace {
+
+Error field_error(const ContainerAsk& container, std::string_view field, std::int64_t value,
+                  std::string_view rule) {
+  return invalid_argument(
+      fmt::format("container {}: {} is {}; {}", container.name, field, value, rule));
+}
+
+Result<void> check_sizes(const ContainerAsk& container) {
+  const DeviceAsk& gpu = container.gpu;
+  if (gpu.kind == AskKind::memory && (gpu.mib < 1 || gpu.mib > kMaxAskMib)) {
+    return field_error(container, "GPU memory (MiB)", gpu.mib,
+                       "it must lie between 1 and 8796093022207");
+  }
+  if (gpu.kind == AskKind::fraction && (gpu.nano < 1 || gpu.nano >= kWholeNano.count())) {
+    return field_error(container, "GPU fraction (10^-9)", gpu.nano,
+                       "it must lie above 0 and below 1; ask for whole devices instead of 1");
+  }
+  if (gpu.limit_mib.has_value() && (*gpu.limit_mib < 1 || *gpu.limit_mib > kMaxAskMib)) {
+    return field_error(container, "GPU memory limit (MiB)", *gpu.limit_mib,
+                       "it must lie between 1 and 8796093022207");
+  }
+  if (gpu.kind == AskKind::memory && gpu.limit_mib.has_value() && *gpu.limit_mib < gpu.mib) {
+    return field_error(container, "GPU memory limit (MiB)", *gpu.limit_mib,
+                       "it must not be below the request");
+  }
+  if (gpu.limit_nano.has_value() && (*gpu.limit_nano < 1 || *gpu.limit_nano > kWholeNano.count() ||
+                                     (gpu.kind == AskKind::fraction && *gpu.limit_nano < gpu.nano))) {
+    return field_error(container, "GPU fraction limit (10^-9)", *gpu.limit_nano,
+                       "it must be at least the fraction asked for and at most 1");
+  }
+  return success();
+}
+
+Result<void> check_container(const ContainerAsk& container) {
+  const DeviceAsk& gpu = container.gpu;
+  if (container.name.empty()) {
+    return invalid_argument("a container has an empty name; every container needs one");
+  }
+  if (!gpu.wants_gpu()) {
+    return success();
+  }
+  if (gpu.count < 1 || gpu.count > kMaxAskCount) {
+    return field_error(container, "device count", gpu.count, "it must lie between 1 and 1024");
+  }
+  TRY_VOID(check_sizes(container));
+  if (gpu.compute_milli < 0 || gpu.compute_milli > 1000) {
+    return field_error(container, "compute share (milli)", gpu.compute_milli,
+                       "it must lie between 0 and 1000");
+  }
+  if (gpu.kind == AskKind::mig && gpu.mig_profile.empty()) {
+    return invalid_argument(
+        fmt::format("container {}: the MIG profile is empty; name one, e.g. 1g.5gb", container.name));
+  }
+  if (gpu.is_exclusive() && (gpu.limit_mib.has_value() || gpu.limit_nano.has_value())) {
+    return invalid_argument(
+        fmt::format("container {}: a whole device has no memory limit; leave the limit out",
+                    container.name));
+  }
+  return success();
+}
+
+}  // namespace
+
+Result<Request> Request::create(RequestSpec spec) {
+  if (spec.cpu < Milli() || spec.cpu > Milli(kMaxCpuMilli)) {
+    return invalid_argument(fmt::format("cpu is {} millicores; it must lie between 0 and {}",
+                                        spec.cpu.count(), kMaxCpuMilli));
+  }
+  if (spec.ram < Memory() || spec.ram > Memory::mib(kMaxMemoryMib)) {
+    return invalid_argument(fmt::format("ram is {} bytes; it must lie between 0 and {} MiB",
+                                        spec.ram.in_bytes(), kMaxMemoryMib));
+  }
+  if (spec.containers.size() > kMaxContainers) {
+    return invalid_argument(fmt::format("{} containers; at most {} are supported",
+                                        spec.containers.size(), kMaxContainers));
+  }
+  for (const ContainerAsk& container : spec.containers) {
+    TRY_VOID(check_container(container));
+  }
+  return Request(std::move(spec));
+}
+
+bool Request::wants_gpu() const {
+  return std::ranges::any_of(spec_.containers,
+                             [](const ContainerAsk& c) { return c.gpu.wants_gpu(); });
+}
+
+namespace {
+
+// Appends a length-prefixed text, so that no two different lists give the same key.
+void put(std::string& key, std::string_view text) {
+  fmt::format_to(std::back_inserter(key), "{}:{}", text.size(), text);
+}
+
+void put(std::string& key, const std::vector<std::string>& list) {
+  fmt::format_to(std::back_inserter(key), "[{}", list.size());
+  for (const std::string& text : list) {
+    put(key, text);
+  }
+}
+
+void put(std::string& key, const ContainerAsk& container) {
+  const DeviceAsk& gpu = container.gpu;
+  put(key, container.name);
+  fmt::format_to(std::back_inserter(key), "/{}/{},{},{},{},{},{},{},{},{},{},{},{}",
+                 static_cast<int>(container.kind), static_cast<int>(gpu.kind), gpu.count, gpu.mib,
+                 gpu.nano, gpu.limit_mib.value_or(-1), gpu.limit_nano.value_or(-1),
+                 static_cast<int>(gpu.mode), gpu.compute_milli, gpu.mutex ? 1 : 0,
+                 gpu.numa_bind ? 1 : 0, static_cast<int>(gpu.node_order),
+                 static_cast<int>(gpu.device_order));
+  put(key, gpu.mig_profile);
+  const DeviceFilter& filter = gpu.filter;
+  if (!filter.empty()) {
+    for (const auto* list : {&filter.models, &filter.use_types, &filter.avoid_types,
+                             &filter.use_uuids, &filter.avoid_uuids}) {
+      put(key, *list);
+    }
+  }
+}
+
+void put(std::string& key, const NodeConstraints& nodes) {
+  put(key, nodes.names);
+  for (const LabelRule& rule : nodes.labels) {
+    put(key, rule.key);
+    fmt::format_to(std::back_inserter(key), "~{}", static_cast<int>(rule.op));
+    put(key, rule.values);
+  }
+  key += '|';
+  for (const Toleration& toleration : nodes.tolerations) {
+    put(key, toleration.key);
+    put(key, toleration.value);
+    put(key, toleration.effect);
+    key += toleration.exists ? '+' : '=';
+  }
+}
+
+}  // namespace
+
+std::string Request::shape_key() const {
+  std::string key;
+  key.reserve(64);
+  fmt::format_to(std::back_inserter(key), "{},{};", spec_.cpu.count(), spec_.ram.in_bytes());
+  for (const ContainerAsk& container : spec_.containers) {
+    put(key, container);
+  }
+  if (!spec_.nodes.empty()) {
+    key += '@';
+    put(key, spec_.nodes);
+  }
+  return key;
+}
+
+namespace {
+
+std::int64_t fraction_of(std::int64_t nano, std::int64_t usable_mib) {
+  const auto product = static_cast<__int128>(nano) * usable_mib;
+  return static_cast<std::int64_t>(product / kWholeNano.count());
+}
+
+}  // namespace
+
+std::int64_t request_mib_on(const DeviceAsk& ask, std::int64_t usable_mib, int gpu_replicas) {
+  switch (ask.kind) {
+    case AskKind::none:
+      return 0;
+    case AskKind::memory:
+      return ask.mib;
+    case AskKind::fraction:
+      return fraction_of(ask.nano, usable_mib);
+    case AskKind::replica:
+      return gpu_replicas > 0 ? usable_mib / gpu_replicas : 0;
+    case AskKind::whole:
+    case AskKind::mig:
+      return usable_mib;
+  }
+  return 0;
+}
+
+std::int64_t limit_mib_on(const DeviceAsk& ask, std::int64_t usable_mib, int gpu_replicas) {
+  const std::int64_t request = request_mib_on(ask, usable_mib, gpu_replicas);
+  if (ask.limit_mib.has_value()) {
+    return std::max(request, *ask.limit_mib);
+  }
+  if (ask.limit_nano.has_value()) {
+    return std::max(request, fraction_of(*ask.limit_nano, usable_mib));
+  }
+  return request;
+}
+
+}  // namespace berth::core
