@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/wide.h"
 #include "core/model/device.h"
 
 namespace berth::core {
@@ -207,7 +208,7 @@ std::string Request::shape_key() const {
 namespace {
 
 std::int64_t fraction_of(std::int64_t nano, std::int64_t usable_mib) {
-  const auto product = static_cast<__int128>(nano) * usable_mib;
+  const auto product = static_cast<Int128>(nano) * usable_mib;
   return static_cast<std::int64_t>(product / kWholeNano.count());
 }
 
