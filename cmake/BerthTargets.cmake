@@ -104,7 +104,6 @@ function(berth_program name)
   endif()
   berth_resolve(deps ${arg_DEPS})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
-  # The library of the same name has the target name berth_NAME; programs are plain, e.g. berth, berth-agent.
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${deps} berth_warnings)

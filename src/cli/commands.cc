@@ -1,0 +1,18 @@
+#include "cli/commands.h"
+
+#include "cli/verbs.h"
+
+namespace berth::cli {
+
+namespace {
+
+constexpr const Command* kCommands[] = {
+    &kCompletionCommand,
+    &kVersionCommand,
+};
+
+}  // namespace
+
+CommandTable all_commands() { return kCommands; }
+
+}  // namespace berth::cli

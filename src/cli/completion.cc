@@ -1,0 +1,316 @@
+#include "cli/completion.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/assert.h"
+
+namespace berth::cli {
+
+namespace {
+
+struct Generator {
+  std::string_view shell;
+  std::string (*script)(CommandTable commands);
+};
+
+// Text inside single quotes, for a shell that ends them by a quote and knows '\'' (bash, zsh).
+std::string escaped(std::string_view text, std::string_view special) {
+  std::string result;
+  for (const char character : text) {
+    if (character == '\'') {
+      result += "'\\''";
+      continue;
+    }
+    if (special.contains(character)) result += '\\';
+    result += character;
+  }
+  return result;
+}
+
+std::string words(Choices choices) {
+  std::string text;
+  if (choices == nullptr) return text;
+  for (const std::string& word : choices())
+    text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::string verb_words(CommandTable commands) {
+  std::string text;
+  for (const Command* command : commands)
+    text += std::string(command->name) + " ";
+  return text + "help --help --version";
+}
+
+std::vector<Option> options_of(const Command& command) {
+  std::vector<Option> options(command.options.begin(), command.options.end());
+  options.insert(options.end(), common_options().begin(), common_options().end());
+  return options;
+}
+
+// ---- bash
+
+// The command that fills COMPREPLY for a value of this kind.
+std::string bash_value(ValueKind kind, Choices choices) {
+  switch (kind) {
+    case ValueKind::file: return "_berth_paths -f";
+    case ValueKind::directory: return "_berth_paths -d";
+    case ValueKind::choice: return "_berth_words '" + words(choices) + "'";
+    case ValueKind::list: return "_berth_list '" + words(choices) + "'";
+    case ValueKind::none:
+    case ValueKind::text: return ":";
+  }
+  return {};  // every kind is above
+}
+
+std::string bash_value_cases(const Command& command) {
+  std::string text;
+  for (const Option& option : command.options) {
+    if (option.kind == ValueKind::none) continue;
+    // The second part tells how many words ago the option stood.
+    const std::string distance = option.repeats ? ":*" : ":1";
+    const std::string start = std::string(command.name) + ":";
+    std::string pattern = start + std::string(option.name) + distance;
+    if (option.letter != '\0') pattern += " | " + start + "-" + option.letter + distance;
+    text += "    " + pattern + ")\n      " + bash_value(option.kind, option.choices) +
+            "\n      return\n      ;;\n";
+  }
+  return text;
+}
+
+std::string bash_word_cases(const Command& command) {
+  std::string options;
+  for (const Option& option : options_of(command)) {
+    options += (options.empty() ? "" : " ") + std::string(option.name);
+    if (option.letter != '\0') options += std::string(" -") + option.letter;
+  }
+  const Operand& operand = command.operand;
+  return "    " + std::string(command.name) +
+         ")\n      if [[ $cur == -* ]]; then\n        _berth_words '" + options +
+         "'\n      else\n        " +
+         (operand.name.empty() ? "_berth_words '" + options + "'"
+                               : bash_value(operand.kind, operand.choices)) +
+         "\n      fi\n      ;;\n";
+}
+
+std::string bash_script(CommandTable commands) {
+  std::string value_cases;
+  std::string word_cases;
+  for (const Command* command : commands) {
+    value_cases += bash_value_cases(*command);
+    word_cases += bash_word_cases(*command);
+  }
+  return R"(# bash completion for berth. Load it with
+#   source <(berth completion bash)
+_berth_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
+_berth_paths() {
+  mapfile -t COMPREPLY < <(compgen "$1" -- "$cur")
+  compopt -o filenames 2>/dev/null
+}
+# Completes the last word of a list with commas.
+_berth_list() {
+  local before=
+  [[ $cur == *,* ]] && before=${cur%,*},
+  mapfile -t COMPREPLY < <(compgen -P "$before" -W "$1" -- "${cur##*,}")
+  compopt -o nospace 2>/dev/null
+}
+_berth() {
+  local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} end=$COMP_CWORD i
+  COMPREPLY=()
+  if ((COMP_CWORD == 1)); then
+    _berth_words ')" +
+         verb_words(commands) + R"('
+    return
+  fi
+  # bash splits --option=value into three words
+  if [[ $cur == = ]]; then
+    cur=
+  elif [[ ${COMP_WORDS[COMP_CWORD - 1]} == = ]]; then
+    end=$((COMP_CWORD - 1))
+  fi
+  # the last option before the word, and how far away it is
+  for ((i = end - 1; i > 1; i--)); do
+    [[ ${COMP_WORDS[i]} == -* ]] && break
+  done
+  [[ $cur == -* ]] || case $verb:${COMP_WORDS[i]}:$((end - i)) in
+)" + value_cases +
+         R"(    *) ;;
+  esac
+  case $verb in
+    help)
+      _berth_words ')" +
+         verb_words(commands) + R"('
+      ;;
+)" + word_cases +
+         R"(    *) ;;
+  esac
+}
+complete -F _berth berth
+)";
+}
+
+// ---- zsh
+
+std::string zsh_value(std::string_view name, ValueKind kind, Choices choices) {
+  const std::string message = ":" + escaped(name, ":[]\\") + ":";
+  switch (kind) {
+    case ValueKind::file: return message + "_files";
+    case ValueKind::directory: return message + "_files -/";
+    case ValueKind::choice: return message + "(" + words(choices) + ")";
+    case ValueKind::list:
+      return message + "_values -s , " + std::string(name) + " " + words(choices);
+    case ValueKind::text: return message;
+    case ValueKind::none: return "";
+  }
+  return {};  // every kind is above
+}
+
+std::string zsh_arguments(const Command& command) {
+  std::string text = "      _arguments -s";
+  for (const Option& option : options_of(command)) {
+    const std::string name(option.name);
+    const std::string letter = option.letter == '\0' ? "" : std::string("-") + option.letter;
+    const std::string tail = "'[" + escaped(option.help, ":[]\\") + "]" +
+                             zsh_value(option.value, option.kind, option.choices) + "'";
+    text += " \\\n        ";
+    if (option.repeats) {
+      text += letter.empty() ? "'*'" + name + tail : "'*'{" + letter + "," + name + "}" + tail;
+    } else {
+      text += letter.empty()
+                  ? name + tail
+                  : "'(" + letter + " " + name + ")'{" + letter + "," + name + "}" + tail;
+    }
+  }
+  if (const Operand& operand = command.operand; !operand.name.empty()) {
+    text += std::string(" \\\n        '") + (operand.repeats ? "*" : "1") +
+            zsh_value(operand.name, operand.kind, operand.choices) + "'";
+  }
+  return text + "\n";
+}
+
+std::string zsh_script(CommandTable commands) {
+  std::string verbs;
+  std::string cases;
+  for (const Command* command : commands) {
+    verbs += "    '" + std::string(command->name) + ":" + escaped(command->summary, ":\\") + "'\n";
+    cases += "    " + std::string(command->name) + ")\n" + zsh_arguments(*command) + "      ;;\n";
+  }
+  return R"(#compdef berth
+# zsh completion for berth. Put it as _berth into a folder of $fpath, or load it with
+#   source <(berth completion zsh)
+_berth() {
+  local -a verbs=(
+)" + verbs +
+         R"(    'help:explain a verb'
+  )
+  if ((CURRENT == 2)); then
+    _describe verb verbs
+    return
+  fi
+  shift words
+  ((CURRENT--))
+  case $words[1] in
+    help)
+      _describe verb verbs
+      ;;
+)" + cases +
+         R"(  esac
+}
+if [[ $funcstack[1] == _berth ]]; then
+  _berth "$@"
+else
+  compdef _berth berth
+fi
+)";
+}
+
+// ---- fish
+
+std::string fish_quoted(std::string_view text) {
+  std::string result = "'";
+  for (const char character : text) {
+    if (character == '\'' || character == '\\') result += '\\';
+    result += character;
+  }
+  return result + "'";
+}
+
+std::string fish_value(ValueKind kind, Choices choices) {
+  switch (kind) {
+    case ValueKind::file: return " --require-parameter --force-files";
+    case ValueKind::directory: return " --exclusive --arguments '(__fish_complete_directories)'";
+    case ValueKind::choice: return " --exclusive --arguments '" + words(choices) + "'";
+    case ValueKind::list:
+      return " --exclusive --arguments '(__fish_append , " + words(choices) + ")'";
+    case ValueKind::text: return " --exclusive";
+    case ValueKind::none: return "";
+  }
+  return {};  // every kind is above
+}
+
+std::string fish_operand(const Operand& operand) {
+  switch (operand.kind) {
+    case ValueKind::file: return " --force-files";
+    case ValueKind::directory: return " --arguments '(__fish_complete_directories)'";
+    case ValueKind::choice:
+    case ValueKind::list: return " --arguments '" + words(operand.choices) + "'";
+    case ValueKind::text:
+    case ValueKind::none: return "";
+  }
+  return {};  // every kind is above
+}
+
+std::string fish_script(CommandTable commands) {
+  std::string text =
+      "# fish completion for berth. Load it with\n"
+      "#   berth completion fish | source\n"
+      "complete --command berth --no-files\n"
+      "complete --command berth --condition __fish_use_subcommand --arguments help --description "
+      "'explain a verb'\n";
+  std::string verbs;
+  for (const Command* command : commands) {
+    verbs += " " + std::string(command->name);
+    text += "complete --command berth --condition __fish_use_subcommand --arguments " +
+            std::string(command->name) + " --description " + fish_quoted(command->summary) + "\n";
+  }
+  text += "complete --command berth --condition '__fish_seen_subcommand_from help' --arguments '" +
+          verbs.substr(std::min<std::size_t>(1, verbs.size())) + "'\n";
+  for (const Command* command : commands) {
+    const std::string start = "complete --command berth --condition '__fish_seen_subcommand_from " +
+                              std::string(command->name) + "'";
+    for (const Option& option : options_of(*command)) {
+      text += start + " --long-option " + std::string(option.name.substr(2));
+      if (option.letter != '\0') text += std::string(" --short-option ") + option.letter;
+      text += fish_value(option.kind, option.choices) + " --description " +
+              fish_quoted(option.help) + "\n";
+    }
+    if (const std::string values = fish_operand(command->operand); !values.empty()) {
+      text += start + values + "\n";
+    }
+  }
+  return text;
+}
+
+constexpr Generator kGenerators[] = {
+    {"bash", bash_script},
+    {"zsh", zsh_script},
+    {"fish", fish_script},
+};
+
+}  // namespace
+
+std::vector<std::string> completion_shells() {
+  std::vector<std::string> shells;
+  for (const Generator& generator : kGenerators)
+    shells.emplace_back(generator.shell);
+  return shells;
+}
+
+std::string completion_script(std::string_view shell, CommandTable commands) {
+  const auto generator = std::ranges::find(kGenerators, shell, &Generator::shell);
+  ASSERT(generator != std::end(kGenerators), shell);
+  return generator->script(commands);
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,51 @@
+#include "cli/program.h"
+
+#include <exception>
+#include <ostream>
+#include <variant>
+
+#include "cli/help.h"
+
+namespace berth::cli {
+
+namespace {
+
+ExitCode explain(const UsageProblem& problem, Console& console) {
+  const std::string verb =
+      problem.command == nullptr ? "" : std::string(problem.command->name) + " ";
+  console.err << "berth: " << problem.message << "\n"
+              << "Try: berth " << verb << "--help\n";
+  return ExitCode::usage;
+}
+
+ExitCode dispatch(const Parsed& parsed, CommandTable commands, Console& console) {
+  if (const auto* problem = std::get_if<UsageProblem>(&parsed)) return explain(*problem, console);
+  if (const auto* help = std::get_if<HelpWanted>(&parsed)) {
+    console.out << (help->command == nullptr ? program_help(commands)
+                                             : command_help(*help->command));
+    return ExitCode::done;
+  }
+  const auto& invocation = std::get<Invocation>(parsed);
+  return invocation.command->run(invocation.arguments, console);
+}
+
+}  // namespace
+
+ExitCode run_program(CommandTable commands, std::span<const std::string> words, Console& console) {
+  ExitCode code = ExitCode::failed;
+  try {
+    code = dispatch(parse(commands, words), commands, console);
+  } catch (const std::exception& error) {
+    // Ours throws nothing; this is memory exhausted, or a library that broke its promise.
+    console.err << "berth: unexpected failure: " << error.what() << "\n";
+    return ExitCode::failed;
+  }
+  console.out.flush();
+  if (!console.out) {
+    console.err << "berth: the output could not be written completely\n";
+    return code == ExitCode::done ? ExitCode::failed : code;
+  }
+  return code;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,89 @@
+#include "cli/program.h"
+
+#include <ostream>
+#include <sstream>
+#include <streambuf>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/commands.h"
+#include "cli/example_commands_test.h"
+
+namespace berth::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct Outcome {
+  ExitCode code;
+  std::string out;
+  std::string err;
+};
+
+Outcome run(CommandTable commands, const std::vector<std::string>& words) {
+  std::ostringstream out;
+  std::ostringstream err;
+  Console console{.out = out, .err = err};
+  const ExitCode code = run_program(commands, words, console);
+  return {code, out.str(), err.str()};
+}
+
+TEST(Program, RunsAVerbAndReturnsItsCode) {
+  const Outcome simulate = run(kExampleCommands, {"simulate", "--seeds=7"});
+  EXPECT_EQ(simulate.code, ExitCode::done);
+  EXPECT_EQ(simulate.out, "7\n");
+  EXPECT_THAT(simulate.err, IsEmpty());
+  EXPECT_EQ(run(kExampleCommands, {"show", "red"}).code, ExitCode::failed);
+}
+
+TEST(Program, ReportsWrongUsageOnStandardErrorOnly) {
+  const Outcome outcome = run(kExampleCommands, {"simulate", "--sedes=7"});
+  EXPECT_EQ(outcome.code, ExitCode::usage);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_EQ(outcome.err,
+            "berth: unknown option '--sedes'; did you mean '--seeds'?\n"
+            "Try: berth simulate --help\n");
+}
+
+TEST(Program, HelpListsEveryVerbOptionAndExample) {
+  const Outcome program = run(kExampleCommands, {"--help"});
+  EXPECT_EQ(program.code, ExitCode::done);
+  EXPECT_THAT(program.out, HasSubstr("  simulate  run a trace, the planner's way\n"));
+  EXPECT_THAT(program.out, HasSubstr("berth simulate --nodes n.csv"));
+
+  const std::string verb = run(kExampleCommands, {"simulate", "--help"}).out;
+  for (const Option& option : kExampleOptions)
+    EXPECT_THAT(verb, HasSubstr(std::string(option.name)));
+  EXPECT_THAT(verb, HasSubstr("  -o, --output FORMAT     table or json (default: table)\n"));
+  EXPECT_THAT(run(kExampleCommands, {"help", "show"}).out,
+              HasSubstr("Usage: berth show COLOUR...\n"));
+}
+
+TEST(Program, VersionSpeaksTextJsonAndYaml) {
+  EXPECT_THAT(run(all_commands(), {"version"}).out, testing::StartsWith("berth "));
+  EXPECT_EQ(run(all_commands(), {"--version"}).out, run(all_commands(), {"version"}).out);
+  EXPECT_THAT(run(all_commands(), {"version", "-o", "json"}).out, HasSubstr(R"({"version":")"));
+  EXPECT_THAT(run(all_commands(), {"version", "-o", "yaml"}).out, HasSubstr("\nrevision: \""));
+}
+
+class FullDisk : public std::streambuf {
+ protected:
+  int_type overflow(int_type) override { return traits_type::eof(); }
+};
+
+TEST(Program, FailsWhenItsOutputCannotBeWritten) {
+  FullDisk disk;
+  std::ostream out(&disk);
+  std::ostringstream err;
+  Console console{.out = out, .err = err};
+  const std::vector<std::string> words{"simulate"};
+  EXPECT_EQ(run_program(kExampleCommands, words, console), ExitCode::failed);
+  EXPECT_THAT(err.str(), HasSubstr("could not be written"));
+}
+
+}  // namespace
+}  // namespace berth::cli
