@@ -150,9 +150,7 @@ TEST(TypicalClasses, ReachingNinetyFivePercentExactlyIsEnough) {
   EXPECT_EQ(typical_classes(counts).size(), 1u);
 }
 
-TEST(TypicalClasses, OfNothingAreNone) {
-  EXPECT_TRUE(typical_classes(ClassCounts()).empty());
-}
+TEST(TypicalClasses, OfNothingAreNone) { EXPECT_TRUE(typical_classes(ClassCounts()).empty()); }
 
 }  // namespace
 }  // namespace berth::core

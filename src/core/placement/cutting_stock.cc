@@ -16,13 +16,9 @@ constexpr int kCells = 100;        // of 10 milli on a device
 constexpr double kWorthIt = 1e-7;  // a pattern enters if it is worth that much more than a device
 constexpr double kZero = 1e-9;     // pivots and ties in the simplex
 
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-int cells_of(const FractionSize& size) {
-  return (size.milli + 9) / 10;
-}
+int cells_of(const FractionSize& size) { return (size.milli + 9) / 10; }
 
 // The unbounded knapsack over the cells of one device: best[u], and which piece ends the best
 // filling of u cells (-1: leave a cell empty). The first size wins a tie.
@@ -215,12 +211,10 @@ std::vector<std::int64_t> best_fillings(std::span<const FractionSize> sizes,
   return Knapsack<std::int64_t>(sizes, values).best;
 }
 
-CuttingStock solve_cutting_stock(std::span<const FractionSize> sizes) {
+CuttingStock solve_cutting_stock(std::span<const FractionSize> sizes, int most_pivots) {
   for (const FractionSize& size : sizes)
     ASSERT(size.milli > 0 && size.milli < 1000 && size.count > 0, size.milli, size.count);
 
-  // The openb traces take three pivots per size; the bound is for numbers that nobody has seen.
-  const int most_pivots = 1000 + 100 * static_cast<int>(sizes.size());
   Simplex simplex(sizes);
   CuttingStock stock;
   std::vector<double> duals = simplex.duals();

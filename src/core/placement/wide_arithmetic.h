@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-namespace berth::core {
+#include "base/wide.h"
 
-__extension__ typedef __int128 Int128;  // GCC and clang have it; ISO C++ has no name for it
+namespace berth::core {
 
 // One device, or the number one, in p (1e-12).
 inline constexpr std::int64_t kOneInP = 1'000'000'000'000;
