@@ -15,14 +15,15 @@ if(NOT TARGET yaml-cpp::yaml-cpp)
                                                                     "${YAML_CPP_INCLUDE_DIR}")
 endif()
 
-# CBC comes with neither a CMake package nor a pkg-config file that names its C interface alone.
-find_path(BERTH_CBC_INCLUDE coin/Cbc_C_Interface.h REQUIRED)
-find_library(BERTH_CBC_LIBRARY CbcSolver REQUIRED)
-find_library(BERTH_CBC_CORE_LIBRARY Cbc REQUIRED)
-add_library(cbc::cbc INTERFACE IMPORTED)
+# CLP, the linear-programming engine of CBC; its pkg-config file names the include folder inside coin/ instead of the one
+# above it.
+find_path(BERTH_CLP_INCLUDE coin/ClpSimplex.hpp REQUIRED)
+find_library(BERTH_CLP_LIBRARY Clp REQUIRED)
+find_library(BERTH_COINUTILS_LIBRARY CoinUtils REQUIRED)
+add_library(clp::clp INTERFACE IMPORTED)
 set_target_properties(
-  cbc::cbc PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${BERTH_CBC_INCLUDE}"
-                      INTERFACE_LINK_LIBRARIES "${BERTH_CBC_LIBRARY};${BERTH_CBC_CORE_LIBRARY}")
+  clp::clp PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${BERTH_CLP_INCLUDE}"
+                      INTERFACE_LINK_LIBRARIES "${BERTH_CLP_LIBRARY};${BERTH_COINUTILS_LIBRARY}")
 
 if(NOT BERTH_FUZZ)
   find_package(GTest REQUIRED)
