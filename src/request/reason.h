@@ -90,11 +90,11 @@ using Parsed = std::expected<T, Complaint>;
 // A complaint about one key. Findings of one request are sorted by key, then container, then code.
 struct Finding {
   ReasonCode code = ReasonCode::bad_value;
-  std::string key;
-  std::string value;
-  std::string rule;
-  std::string container;     // empty: the whole pod or task
-  std::size_t position = 0;  // the caller's index of the word that is meant (words.h); else 0
+  std::string key = {};
+  std::string value = {};
+  std::string rule = {};
+  std::string container = {};  // empty: the whole pod or task
+  std::size_t position = 0;    // the caller's index of the word that is meant (words.h); else 0
 
   // "<Code>: <key>=<value>: <rule>", the value shortened and unprintable bytes escaped.
   std::string text() const;
