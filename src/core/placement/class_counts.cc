@@ -24,12 +24,6 @@ std::string joined_models(const WorkClass& work) {
   return joined;
 }
 
-std::vector<std::string> model_set(const WorkClass& work) {
-  std::vector<std::string> set = work.models;
-  set.erase(std::unique(set.begin(), set.end()), set.end());
-  return set;
-}
-
 bool ClassCounts::ByShape::operator()(const WorkClass& a, const WorkClass& b) const {
   return shape_of(a) < shape_of(b);
 }

@@ -46,12 +46,10 @@ struct WorkClass {
   friend bool operator==(const WorkClass&, const WorkClass&) = default;
 };
 
-// The models as the trace files write them: joined by '|', empty for "any".
+// The models as the trace files write them: joined by '|', empty for "any". A repeated model makes
+// another class and another group of sections 5.3 and 5.4: gpuspec33 has both "V100M16|V100M32" and
+// "V100M16|V100M32|V100M32", and its numbers in section 7 need them apart.
 std::string joined_models(const WorkClass& work);
-
-// The models as a set: sorted and without repeats. (gpuspec33 has "V100M16|V100M32|V100M32": a
-// class of its own in section 2.2, but the same set as "V100M16|V100M32".)
-std::vector<std::string> model_set(const WorkClass& work);
 
 // A size of a piece of a device and how many such pieces the workload asks for.
 struct FractionSize {

@@ -117,7 +117,6 @@ TEST(ClassCounts, KeepTheModelsOfTheTraceFilesAsTheyAreWritten) {
   }
   const WorkClass repeats{.models = {"V100M16", "V100M32", "V100M32"}};
   EXPECT_EQ(joined_models(repeats), "V100M16|V100M32|V100M32");
-  EXPECT_EQ(model_set(repeats), (std::vector<std::string>{"V100M16", "V100M32"}));
 }
 
 TEST(TypicalClasses, AreAsManyAsOnTheContractPage) {
