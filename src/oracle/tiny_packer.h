@@ -97,7 +97,7 @@ struct MostPackAnswer {
   bool is_proved() const { return placed == at_most; }
 };
 
-// One step is one state entered; a million take about a second.
+// One step is one state entered; a million take one to three seconds.
 inline constexpr std::int64_t kDefaultSteps = 2'000'000;
 
 // Both fail with `invalid_argument` outside of the limits: 64 devices, 64 items, quantities from 0

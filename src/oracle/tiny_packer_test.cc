@@ -83,6 +83,15 @@ TEST(TinyPacker, KeepsAnItemInOneGroupIfItAsks) {
   EXPECT_EQ(outcome_of(world, {item}), PackOutcome::proved_impossible);
 }
 
+TEST(TinyPacker, TellsNodesApartByHowTheirDevicesAreGrouped) {
+  TinyWorld world{
+      {node_with({device(8000), device(8000)}), node_with({device(8000), device(8000)})}};
+  world.nodes[0].devices[1].group = 1;
+  TinyItem item = share(1000, 2);
+  item.same_group = true;
+  EXPECT_EQ(outcome_of(world, {item}), PackOutcome::proved_possible);
+}
+
 TEST(TinyPacker, CountsCpuAndRamPerNode) {
   const TinyWorld world{{node_with({device(8000)}), node_with({device(8000)})}};
   const TinyItem cores5{.devices = 0, .cpu = Milli(5000)};
