@@ -31,8 +31,6 @@ Result<std::vector<std::uint32_t>> draw_arrivals(const std::vector<TracePod>& po
 std::vector<std::uint32_t> draw_node_ranks(std::size_t nodes, std::uint64_t seed);
 
 // The seed of the generator that node order, and after it policy `random`, draws from.
-constexpr std::uint64_t node_order_seed(std::uint64_t seed) {
-  return seed * 7919 + 1;
-}
+constexpr std::uint64_t node_order_seed(std::uint64_t seed) { return seed * 7919 + 1; }
 
 }  // namespace berth::sim

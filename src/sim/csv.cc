@@ -12,9 +12,7 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-bool is_continuation(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
-}
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
 
 // Length of the UTF-8 sequence that begins at `at`; 0 if it is not a valid one.
 std::size_t sequence_length(std::string_view text, std::size_t at) {

@@ -28,9 +28,7 @@ std::string pods_error(const std::string& text) {
   return pods.ok() ? "no error" : pods.error().message();
 }
 
-std::string pod_row_error(const std::string& row) {
-  return pods_error(kPodHeader + row + "\n");
-}
+std::string pod_row_error(const std::string& row) { return pods_error(kPodHeader + row + "\n"); }
 
 // Placement page, section 1.
 TEST(Trace, ReadsThePublishedClusterExactly) {
