@@ -1,0 +1,373 @@
+#include "core/placement/container_search.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace berth::core {
+
+Cause node_refusal(const Shape& shape, const NodeFace& face) {
+  if (face.blocked != Cause::none) {
+    return face.blocked;
+  }
+  if (shape.cpu > face.cpu_free || shape.ram > face.ram_free) {
+    // A request for nothing of a dimension is not refused because that dimension is overdrawn.
+    if ((shape.cpu > 0 && shape.cpu > face.cpu_free) ||
+        (shape.ram > 0 && shape.ram > face.ram_free)) {
+      return Cause::insufficient_node_resource;
+    }
+  }
+  return face.slots_free < 1 ? Cause::no_pod_slot : Cause::none;
+}
+
+AskPlaces places_for(const DeviceAsk& ask, const AskFit& fit, std::span<const DeviceFace> devices,
+                     std::uint64_t allowed) {
+  AskPlaces found;
+  std::uint64_t left = fit.eligible;
+  found.cause = devices.empty() ? Cause::no_devices : Cause::none;
+  if (left != (devices.size() >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << devices.size()) - 1)) {
+    found.cause = fit.cause;
+  }
+  int count = 0;
+  while (left != 0) {
+    const auto place = static_cast<std::size_t>(std::countr_zero(left));
+    left &= left - 1;
+    const Cause refusal = device_refusal(fit.needs[place], devices[place]);
+    if (refusal != Cause::none) {
+      found.cause = more_advanced(found.cause, refusal);
+    } else if ((allowed >> place & 1U) == 0) {
+      found.cause = more_advanced(found.cause, Cause::reserved_for_other);
+    } else {
+      found.fits |= std::uint64_t{1} << place;
+      ++count;
+    }
+  }
+  if (count >= ask.count) {
+    found.cause = Cause::none;
+  } else if (ask.count > 1 && fit.eligible != 0) {
+    found.cause = Cause::insufficient_devices;
+  }
+  return found;
+}
+
+namespace {
+
+constexpr std::int64_t kSearchBudget = 20'000;  // device visits per task and node
+
+// Loads of one device by the task's own containers, as far as placed.
+struct PhaseSums {
+  std::int64_t apps = 0;
+  std::int64_t peak = 0;  // of apps + sidecars and of every init phase
+};
+
+// One container of the task as the search sees it.
+struct Item {
+  std::size_t ask = 0;  // index into Shape::gpu_containers
+  ContainerKind kind = ContainerKind::app;
+  std::uint32_t container = 0;
+};
+
+// The largest sum over the phases of a task on one device of what `amount(item)` gives.
+template <typename Amount>
+std::int64_t phase_peak(const std::vector<Item>& items, const Amount& amount) {
+  std::int64_t together = 0;
+  for (const Item& item : items) {
+    together += item.kind == ContainerKind::init ? 0 : amount(item);
+  }
+  std::int64_t peak = together;
+  for (const Item& init : items) {
+    if (init.kind != ContainerKind::init) {
+      continue;
+    }
+    std::int64_t phase = amount(init);
+    for (const Item& earlier : items) {
+      const bool runs_beside =
+          earlier.kind == ContainerKind::sidecar && earlier.container < init.container;
+      phase += runs_beside ? amount(earlier) : 0;
+    }
+    peak = std::max(peak, phase);
+  }
+  return peak;
+}
+
+class TaskSearcher {
+ public:
+  TaskSearcher(const Policy& policy, const TaskInput& input)
+      : policy_(policy), input_(input), held_(input.on.devices.size()) {
+    for (std::size_t i = 0; i < input.shape.gpu_containers.size(); ++i) {
+      const std::uint32_t container = input.shape.gpu_containers[i];
+      order_.push_back({.ask = i,
+                        .kind = input.shape.request.containers()[container].kind,
+                        .container = container});
+    }
+    std::ranges::stable_sort(order_, [&](const Item& a, const Item& b) { return rank(a) < rank(b); });
+    result_.containers.resize(order_.size());
+  }
+
+  TaskSearch run() {
+    if (!place(0)) {
+      result_.containers.clear();
+      if (result_.cause == Cause::none) {
+        result_.cause = Cause::insufficient_devices;
+      }
+      if (steps_ >= kSearchBudget) {
+        result_.cause = Cause::search_budget;
+      }
+      return std::move(result_);
+    }
+    result_.cause = Cause::none;
+    return std::move(result_);
+  }
+
+ private:
+  // Exclusive asks first, then apps and sidecars by size, inits last: they go where the others are.
+  std::int64_t rank(const Item& item) const {
+    const DeviceAsk& ask = input_.shape.ask(item.ask);
+    if (item.kind == ContainerKind::init) {
+      return 2;
+    }
+    return ask.is_exclusive() ? -1'000'000 - ask.count : -size_of(item);
+  }
+  std::int64_t size_of(const Item& item) const {
+    std::int64_t most = 0;
+    for (const DeviceNeed& need : input_.fit.asks[item.ask].needs) {
+      most = std::max<std::int64_t>(most, need.milli);
+    }
+    return most;
+  }
+
+  const DeviceNeed& need(const Item& item, std::size_t place) const {
+    return input_.fit.asks[item.ask].needs[place];
+  }
+
+  // What the device would have to hold with `item` on it too.
+  DeviceNeed combined(const Item& item, std::size_t place) const {
+    std::vector<Item> items = held_[place];
+    items.push_back(item);
+    DeviceNeed sum = need(item, place);
+    sum.request = phase_peak(items, [&](const Item& i) { return need(i, place).request; });
+    sum.limit = phase_peak(items, [&](const Item& i) { return need(i, place).limit; });
+    sum.nano = static_cast<std::int32_t>(std::min<std::int64_t>(
+        phase_peak(items, [&](const Item& i) { return need(i, place).nano; }), 2'000'000'000));
+    std::int64_t compute = 0;
+    for (const Item& i : items) {
+      compute += need(i, place).compute;
+    }
+    sum.compute = static_cast<std::int16_t>(std::min<std::int64_t>(compute, 30'000));
+    return sum;
+  }
+
+  Cause refusal(const Item& item, std::size_t place) const {
+    const AskFit& fit = input_.fit.asks[item.ask];
+    if ((fit.eligible >> place & 1U) == 0) {
+      return fit.cause;
+    }
+    if ((input_.allowed >> place & 1U) == 0) {
+      return Cause::reserved_for_other;
+    }
+    for (const Item& other : held_[place]) {
+      const DeviceNeed& theirs = need(other, place);
+      if (theirs.exclusive || need(item, place).exclusive) {
+        return Cause::device_exclusive;
+      }
+      if (theirs.mode != need(item, place).mode) {
+        return Cause::compute_mode_conflict;
+      }
+    }
+    return device_refusal(combined(item, place), input_.on.devices[place]);
+  }
+
+  // Device places for the item, best first: those the task uses already for init containers, then by
+  // the policy's cost.
+  std::vector<std::size_t> ranked_places(const Item& item) {
+    struct Ranked {
+      bool fresh;
+      std::int64_t cost;
+      std::size_t place;
+    };
+    std::vector<Ranked> ranked;
+    for (std::size_t place = 0; place < held_.size(); ++place) {
+      ++steps_;
+      const Cause cause = refusal(item, place);
+      if (cause != Cause::none) {
+        result_.cause = more_advanced(result_.cause, cause);
+        continue;
+      }
+      const bool fresh = item.kind != ContainerKind::init || held_[place].empty();
+      ranked.push_back({fresh, cost_of(item, place), place});
+    }
+    std::ranges::sort(ranked, [](const Ranked& a, const Ranked& b) {
+      if (a.fresh != b.fresh) {
+        return !a.fresh;
+      }
+      return a.cost != b.cost ? a.cost < b.cost : a.place < b.place;
+    });
+    std::vector<std::size_t> places;
+    for (const Ranked& entry : ranked) {
+      places.push_back(entry.place);
+    }
+    return places;
+  }
+
+  Candidate candidate_of(const Item& item, std::size_t place) const {
+    std::vector<DeviceFace> faces(input_.on.devices.begin(), input_.on.devices.end());
+    for (std::size_t i = 0; i < faces.size(); ++i) {
+      for (const Item& other : held_[i]) {
+        load(faces[i], need(other, i));
+      }
+    }
+    NodeInput on{.id = input_.on.id,
+                 .node = input_.on.node,
+                 .face = input_.on.face,
+                 .devices = faces,
+                 .ids = input_.on.ids,
+                 .ledger = input_.on.ledger};
+    DeviceAsk one = input_.shape.ask(item.ask);
+    one.count = 1;
+    const NodeValue value = policy_.value_of(on);
+    const PlaceInput input{.on = on,
+                           .value = value,
+                           .shape = input_.shape,
+                           .ask = &one,
+                           .fit = &input_.fit.asks[item.ask],
+                           .fits = std::uint64_t{1} << place,
+                           .cpu = input_.shape.cpu,
+                           .ram = input_.shape.ram};
+    return policy_.evaluate(input).at[0];
+  }
+  std::int64_t cost_of(const Item& item, std::size_t place) const {
+    return candidate_of(item, place).base;
+  }
+
+  static void load(DeviceFace& face, const DeviceNeed& need) {
+    face.headroom = std::max<std::int64_t>(0, face.headroom - need.request);
+    face.free_milli = static_cast<std::int16_t>(
+        std::max(0, face.free_milli - std::min<int>(need.milli, face.free_milli)));
+    face.use = need.exclusive ? DeviceUse::whole : DeviceUse::shared;
+    face.mode = need.mode;
+    face.idle = false;
+    ++face.grants;
+  }
+
+  bool place(std::size_t index) {
+    if (index == order_.size()) {
+      return true;
+    }
+    const Item& item = order_[index];
+    return choose(index, ranked_places(item), 0, input_.shape.ask(item.ask).count);
+  }
+
+  // Takes `missing` more places for the item, from ranked[from…] on.
+  bool choose(std::size_t index, const std::vector<std::size_t>& ranked, std::size_t from,
+              int missing) {
+    if (missing == 0) {
+      return place(index + 1);
+    }
+    const Item item = order_[index];
+    ContainerPlaces& chosen = result_.containers[item.ask];
+    chosen.container = item.container;
+    for (std::size_t i = from; i < ranked.size(); ++i) {
+      if (++steps_ >= kSearchBudget) {
+        return false;
+      }
+      if (!numa_agrees(item, ranked[i], chosen)) {
+        result_.cause = more_advanced(result_.cause, Cause::numa_unfit);
+        continue;
+      }
+      const Candidate candidate = candidate_of(item, ranked[i]);
+      const TaskSearch before{.cause = Cause::none, .containers = {}, .base = result_.base,
+                              .lost = result_.lost, .opens_idle = result_.opens_idle};
+      result_.base += candidate.base;
+      result_.lost |= candidate.lost;
+      result_.opens_idle = result_.opens_idle || input_.on.devices[ranked[i]].idle;
+      chosen.places.add(ranked[i]);
+      held_[ranked[i]].push_back(item);
+      if (choose(index, ranked, i + 1, missing - 1)) {
+        return true;
+      }
+      held_[ranked[i]].pop_back();
+      --chosen.places.count;
+      result_.base = before.base;
+      result_.lost = before.lost;
+      result_.opens_idle = before.opens_idle;
+    }
+    return false;
+  }
+
+  bool numa_agrees(const Item& item, std::size_t place, const ContainerPlaces& chosen) const {
+    if (!input_.shape.ask(item.ask).numa_bind || chosen.places.count == 0) {
+      return true;
+    }
+    const std::vector<Device>& devices = input_.on.node.devices;
+    return devices[chosen.places.at[0]].numa == devices[place].numa;
+  }
+
+  const Policy& policy_;
+  const TaskInput& input_;
+  std::vector<Item> order_;
+  std::vector<std::vector<Item>> held_;  // by device place
+  TaskSearch result_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace
+
+TaskSearch search_task(const Policy& policy, const TaskInput& input) {
+  return TaskSearcher(policy, input).run();
+}
+
+std::vector<DeviceCharge> charges_for(const Shape& shape, const StaticFit& fit,
+                                      std::span<const DeviceFace> devices,
+                                      std::span<const DeviceId> ids,
+                                      const std::vector<ContainerPlaces>& containers) {
+  std::vector<std::vector<Item>> items(devices.size());
+  for (std::size_t i = 0; i < containers.size(); ++i) {
+    for (int n = 0; n < containers[i].places.count; ++n) {
+      items[containers[i].places.at[static_cast<std::size_t>(n)]].push_back(
+          {.ask = i,
+           .kind = shape.request.containers()[containers[i].container].kind,
+           .container = containers[i].container});
+    }
+  }
+  std::vector<DeviceCharge> charges;
+  for (std::size_t place = 0; place < items.size(); ++place) {
+    const std::vector<Item>& here = items[place];
+    if (here.empty()) {
+      continue;
+    }
+    const auto need = [&](const Item& item) -> const DeviceNeed& {
+      return fit.asks[item.ask].needs[place];
+    };
+    const auto sum = [&](auto&& amount) {
+      return std::accumulate(here.begin(), here.end(), std::int64_t{0},
+                             [&](std::int64_t total, const Item& item) {
+                               return total + (item.kind == ContainerKind::init ? 0 : amount(item));
+                             });
+    };
+    const auto request = [&](const Item& i) {
+      return Memory::bytes(need(i).exclusive ? devices[place].headroom : need(i).request).floor_mib();
+    };
+    const auto limit = [&](const Item& i) {
+      return need(i).exclusive ? request(i) : Memory::bytes(need(i).limit).floor_mib();
+    };
+    const auto nano = [&](const Item& i) { return static_cast<std::int64_t>(need(i).nano); };
+    DeviceCharge charge;
+    charge.device = ids[place];
+    charge.starting_mib = phase_peak(here, request);
+    charge.running_mib = sum(request);
+    charge.starting_limit_mib = phase_peak(here, limit);
+    charge.running_limit_mib = sum(limit);
+    charge.starting_nano = phase_peak(here, nano);
+    charge.running_nano = sum(nano);
+    for (const Item& item : here) {
+      charge.compute_milli += need(item).compute;
+      charge.exclusive = charge.exclusive || need(item).exclusive;
+      charge.mode = need(item).mode;
+    }
+    charges.push_back(charge);
+  }
+  std::ranges::sort(charges, {}, [](const DeviceCharge& c) { return c.device; });
+  return charges;
+}
+
+}  // namespace berth::core

@@ -1,0 +1,138 @@
+// PlacementIndex: the cheapest feasible node for a shape, without looking at every node.
+//
+// For every shape that was asked for lately it keeps, per node, the costs that the policy gave (or the
+// reason why the node cannot serve), and refreshes only the nodes that changed since the shape was
+// last asked for. Nodes lie in (domain, tie rank, name) order, split into groups of equal domain and
+// equal lost hosts: inside a group every cost moves by the same offset, so a tree of minima per group
+// finds the best node whatever the offsets are now, and the first one among equals.
+//
+// Cost: per selection O(changed nodes since the shape's last selection x log n + groups).
+// Guarded nodes (reservations) are left out of the trees and judged one by one by the caller's rule.
+//
+// Invariant: select() equals select_by_scan(), which asks every node anew (verify(), tests).
+// Thread-safety: none; owned by one engine.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/ledger/ledger.h"
+#include "core/model/fleet.h"
+#include "core/placement/container_search.h"
+#include "core/placement/group_minima.h"
+#include "core/placement/policy.h"
+#include "core/placement/shape.h"
+
+namespace berth::core {
+
+struct Selection {
+  NodeId node;               // none: nothing fits
+  int way = 0;               // which of the policy's candidates
+  bool opens_idle = false;
+  std::int64_t cost = 0;     // rounded
+  std::uint64_t allowed = ~std::uint64_t{0};  // device places that the guard left
+};
+
+// How many present nodes refuse a shape, by reason; index = Cause.
+using RefusalCounts = std::array<std::int64_t, kCauseCount>;
+
+// Which device places of a guarded node the asking workload may use; 0 = none of them.
+using GuardRule = std::function<std::uint64_t(NodeId)>;
+
+class PlacementIndex {
+ public:
+  PlacementIndex(const Fleet& fleet, const Ledger& ledger, const NodeTypes& types, Shapes& shapes)
+      : fleet_(fleet), ledger_(ledger), types_(types), shapes_(shapes) {}
+
+  // Forgets everything and ranks by this policy from now on.
+  void set_policy(std::unique_ptr<Policy> policy, std::uint64_t seed);
+  const Policy& policy() const { return *policy_; }
+  // The set or the order of nodes changed.
+  void fleet_changed() { order_known_ = false; }
+  // The shape is gone.
+  void forget(ShapeId shape);
+
+  Selection select(ShapeId shape, const GuardRule& guard);
+  // The same answer from scratch: every node asked, nothing kept. For tests, verify() and `why`.
+  Selection select_by_scan(ShapeId shape, const GuardRule& guard) const;
+
+  // Why present nodes refuse the shape, as of now.
+  const RefusalCounts& refusals(ShapeId shape);
+  // The node's answer to the shape, as of now: none = it could take it.
+  Cause refusal(ShapeId shape, NodeId node) const;
+
+  // Containers and devices on the selected node.
+  std::vector<ContainerPlaces> places(ShapeId shape, const Selection& selection) const;
+
+  void set_guarded(NodeId node, bool guarded);
+  bool is_guarded(NodeId node) const;
+
+  std::int64_t steps() const { return steps_; }  // node visits so far
+
+ private:
+  struct Answer {
+    Cause cause = Cause::none;
+    Candidates candidates;
+  };
+  // What is kept for one shape.
+  struct Page {
+    bool built = false;
+    std::uint64_t seen = 0;                // change log position
+    std::array<std::vector<std::int64_t>, 2> base;   // by plane, by position; kNoCost = none
+    std::array<std::vector<std::uint16_t>, 2> group;  // kRefused | cause in plane 0 when refused
+    std::vector<std::uint8_t> opens;       // bit per plane: opens an idle device
+    std::vector<GroupKey> keys;            // by group
+    std::vector<GroupMinima> minima;       // by group and plane: 2 * group + plane
+    RefusalCounts refusals{};
+    std::int64_t feasible = 0;             // unguarded nodes
+    std::vector<std::int64_t> offsets;     // scratch
+  };
+  struct Best {
+    std::int64_t cost = kNoCost;
+    std::int64_t rank = 0;
+    Selection selection;
+  };
+
+  void order_nodes();
+  void sync_values();
+  NodeInput input_of(NodeId node) const;
+  Answer answer(const Shape& shape, NodeId node, const NodeValue& value, std::uint64_t allowed) const;
+  Page& refreshed(ShapeId shape);
+  void rebuild(const Shape& shape, Page& page);
+  void refresh_node(const Shape& shape, Page& page, NodeId node);
+  void store(Page& page, std::size_t position, const Answer& answer, bool guarded, bool present);
+  void clear_plane(Page& page, std::size_t plane, std::size_t position);
+  void set_plane(Page& page, std::size_t plane, std::size_t position, const Candidate& candidate,
+                 std::uint16_t domain);
+  std::uint16_t group_for(Page& page, GroupKey key);
+  void best_in_trees(const Shape& shape, Page& page, Best& best);
+  void consider_guarded(const Shape& shape, const GuardRule& guard, Best& best) const;
+  void consider(const Shape& shape, NodeId node, const Answer& answer, const NodeValue& value,
+                std::uint64_t allowed, Best& best) const;
+  Selection draw(const Shape& shape, Page& page, const GuardRule& guard);
+
+  const Fleet& fleet_;
+  const Ledger& ledger_;
+  const NodeTypes& types_;
+  Shapes& shapes_;
+  std::unique_ptr<Policy> policy_;
+  std::vector<NodeValue> values_;        // by node
+  std::uint64_t values_seen_ = 0;
+  bool order_known_ = false;
+  std::vector<NodeId> order_;            // by position; present nodes only
+  std::vector<std::int64_t> rank_;       // by node: place in tie order
+  std::vector<std::uint32_t> position_;  // by node
+  std::vector<std::uint16_t> ordered_domain_;  // by node: domain when it was ordered
+  std::vector<Span> domains_;            // by domain: range of positions
+  std::vector<bool> guarded_;            // by node
+  std::vector<NodeId> guarded_list_;
+  std::vector<Page> pages_;              // by shape
+  mutable std::int64_t steps_ = 0;
+  std::unique_ptr<class UniformDraw> draw_;
+};
+
+}  // namespace berth::core

@@ -1,0 +1,230 @@
+#include "core/placement/shape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace berth::core {
+
+namespace {
+
+std::string type_text(const Node& node) {
+  std::string text;
+  text.reserve(64 + 48 * node.devices.size());
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, "{},{},{},{},{}", node.cpu.count(), node.ram.in_bytes(), node.pod_slots,
+                 node.gpu_replicas, node.sharing_ready ? 1 : 0);
+  for (const Device& device : node.devices) {
+    fmt::format_to(out, ";{}:{},{},{},{},{}:{},{},{},{}", device.model.size(), device.model,
+                   device.total.has_value() ? device.total->in_bytes() : -1,
+                   device.reserve.in_bytes(), device.numa, device.mig_profile.size(),
+                   device.mig_profile, device.mig_enabled ? 1 : 0, device.owned ? 1 : 0,
+                   device.sm_sharing ? 1 : 0);
+  }
+  return text;
+}
+
+// Shapes without references that are kept, with what was learned about them.
+constexpr std::size_t kIdleShapes = 1024;
+
+}  // namespace
+
+void NodeTypes::sync(const Fleet& fleet, NodeId node) {
+  if (of_node_.size() <= node.index()) {
+    of_node_.resize(node.index() + 1);
+  }
+  NodeTypeId& current = of_node_[node.index()];
+  if (!current.is_none()) {
+    --types_[current.index()].present;
+    current = NodeTypeId::none();
+  }
+  if (!fleet.present(node)) {
+    return;
+  }
+  const Node& description = fleet.node(node);
+  const auto [at, fresh] = by_text_.try_emplace(type_text(description), NodeTypeId(types_.size()));
+  if (fresh) {
+    NodeType type;
+    type.example = description;
+    for (const Device& device : description.devices) {
+      type.numa.push_back(device.numa);
+    }
+    types_.push_back(std::move(type));
+  }
+  current = at->second;
+  ++types_[current.index()].present;
+}
+
+namespace {
+
+void describe(Shape& shape) {
+  const std::vector<ContainerAsk>& containers = shape.request.containers();
+  for (std::uint32_t i = 0; i < containers.size(); ++i) {
+    const DeviceAsk& gpu = containers[i].gpu;
+    if (!gpu.wants_gpu()) {
+      continue;
+    }
+    shape.gpu_containers.push_back(i);
+    shape.simple = shape.simple && containers[i].kind == ContainerKind::app && !gpu.numa_bind;
+    shape.by_uuid =
+        shape.by_uuid || !gpu.filter.use_uuids.empty() || !gpu.filter.avoid_uuids.empty();
+  }
+  shape.simple = shape.simple && shape.gpu_containers.size() <= 1;
+  shape.cpu = shape.request.cpu().count();
+  shape.ram = shape.request.ram().in_bytes();
+  shape.constrained = !shape.request.nodes().empty();
+}
+
+}  // namespace
+
+ShapeId Shapes::acquire(const Request& request) {
+  std::string key = request.shape_key();
+  if (const auto known = by_key_.find(key); known != by_key_.end()) {
+    Shape& shape = *shapes_[known->second.index()];
+    if (shape.references++ == 0) {
+      std::erase(idle_, shape.id);
+    }
+    return shape.id;
+  }
+  ShapeId id;
+  if (free_.empty()) {
+    id = ShapeId(shapes_.size());
+    shapes_.emplace_back();
+    fits_.emplace_back();
+    by_uuid_.emplace_back();
+  } else {
+    id = free_.back();
+    free_.pop_back();
+  }
+  auto shape = std::make_unique<Shape>();
+  shape->id = id;
+  shape->request = request;
+  shape->key = key;
+  shape->references = 1;
+  describe(*shape);
+  fits_[id.index()].clear();
+  shapes_[id.index()] = std::move(shape);
+  by_key_.emplace(std::move(key), id);
+  return id;
+}
+
+std::vector<ShapeId> Shapes::release(ShapeId id) {
+  Shape& shape = *shapes_[id.index()];
+  ASSERT(shape.references > 0, id.value());
+  if (--shape.references > 0) {
+    return {};
+  }
+  idle_.push_back(id);
+  if (idle_.size() <= kIdleShapes) {
+    return {};
+  }
+  const ShapeId oldest = idle_.front();
+  idle_.erase(idle_.begin());
+  by_key_.erase(shapes_[oldest.index()]->key);
+  shapes_[oldest.index()] = nullptr;
+  free_.push_back(oldest);
+  return {oldest};
+}
+
+StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
+  StaticFit fit;
+  fit.known = true;
+  for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
+    const DeviceAsk& ask = shape.ask(i);
+    AskFit ask_fit;
+    for (std::size_t place = 0; place < node.devices.size(); ++place) {
+      const Device& device = node.devices[place];
+      ask_fit.needs.push_back(
+          need_on(ask, device.usable_mib(), node.gpu_replicas, device_cap_));
+      const Cause refusal = static_refusal(ask, node, device);
+      if (refusal == Cause::none) {
+        ask_fit.eligible |= std::uint64_t{1} << place;
+      } else {
+        ask_fit.cause = more_advanced(ask_fit.cause, refusal);
+      }
+    }
+    fit.asks.push_back(std::move(ask_fit));
+  }
+  fit.never = never_on(shape, node, fit.asks);
+  fit.could_ever = fit.never == Cause::none;
+  return fit;
+}
+
+const StaticFit& Shapes::fit_of_type(ShapeId id, const NodeTypes& types, NodeTypeId type) {
+  std::vector<StaticFit>& fits = fits_[id.index()];
+  if (fits.size() <= type.index()) {
+    fits.resize(std::max(types.size(), type.index() + 1));
+  }
+  StaticFit& fit = fits[type.index()];
+  if (!fit.known) {
+    fit = compute(*shapes_[id.index()], types.type(type).example);
+  }
+  return fit;
+}
+
+const StaticFit& Shapes::fit(ShapeId id, const NodeTypes& types, const Fleet& fleet, NodeId node) {
+  const Shape& shape = *shapes_[id.index()];
+  if (shape.by_uuid) {
+    return by_uuid_[id.index()] = compute(shape, fleet.node(node));
+  }
+  return fit_of_type(id, types, types.of(node));
+}
+
+namespace {
+
+// Devices of the node that pass the static rules and whose usable memory holds the ask when empty.
+std::int64_t able_devices(const DeviceAsk& ask, const Node& node, const AskFit& fit) {
+  std::int64_t able = 0;
+  for (std::size_t place = 0; place < node.devices.size(); ++place) {
+    if ((fit.eligible >> place & 1U) == 0) {
+      continue;
+    }
+    const Device& device = node.devices[place];
+    const bool unknown = !device.total.has_value();
+    const std::int64_t usable = device.usable().in_bytes();
+    const bool holds = ask.is_exclusive() ? usable > 0
+                                          : fit.needs[place].request <= usable &&
+                                                fit.needs[place].request > 0;
+    able += unknown || holds ? 1 : 0;
+  }
+  return able;
+}
+
+}  // namespace
+
+Cause never_on(const Shape& shape, const Node& node, const std::vector<AskFit>& asks) {
+  if (shape.cpu > node.cpu.count() || shape.ram > node.ram.in_bytes() || node.pod_slots < 1) {
+    return Cause::insufficient_node_resource;
+  }
+  std::int64_t exclusive = 0;
+  std::int64_t shared = 0;
+  for (std::size_t i = 0; i < asks.size(); ++i) {
+    const DeviceAsk& ask = shape.ask(i);
+    if (node.devices.empty()) {
+      return Cause::no_devices;
+    }
+    const std::int64_t eligible = std::popcount(asks[i].eligible);
+    const std::int64_t able = able_devices(ask, node, asks[i]);
+    if (eligible == 0) {
+      return asks[i].cause;
+    }
+    if (able == 0) {
+      return Cause::largest_device_too_small;
+    }
+    if (able < ask.count) {
+      return Cause::insufficient_devices;
+    }
+    if (shape.request.containers()[shape.gpu_containers[i]].kind != ContainerKind::app) {
+      continue;
+    }
+    (ask.is_exclusive() ? exclusive : shared) += ask.is_exclusive() ? ask.count : 1;
+  }
+  const std::int64_t needed = exclusive + (shared > 0 ? 1 : 0);
+  if (needed > static_cast<std::int64_t>(node.devices.size())) {
+    return Cause::insufficient_devices;
+  }
+  return Cause::none;
+}
+
+}  // namespace berth::core
