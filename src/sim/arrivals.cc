@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/mt19937.h"
+#include "base/mt19937.h"
 
 namespace berth::sim {
 

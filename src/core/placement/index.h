@@ -20,6 +20,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/mt19937.h"
 #include "core/ledger/ledger.h"
 #include "core/model/fleet.h"
 #include "core/placement/container_search.h"
@@ -40,8 +41,8 @@ struct Selection {
 // How many present nodes refuse a shape, by reason; index = Cause.
 using RefusalCounts = std::array<std::int64_t, kCauseCount>;
 
-// Which device places of a guarded node the asking workload may use; 0 = none of them.
-using GuardRule = std::function<std::uint64_t(NodeId)>;
+// Which device places of a guarded node the asking workload may use; empty = the node not at all.
+using GuardRule = std::function<std::optional<std::uint64_t>(NodeId)>;
 
 class PlacementIndex {
  public:
@@ -110,6 +111,7 @@ class PlacementIndex {
                  std::uint16_t domain);
   std::uint16_t group_for(Page& page, GroupKey key);
   void best_in_trees(const Shape& shape, Page& page, Best& best);
+  void settle_way(const Page& page, Best& best) const;
   void consider_guarded(const Shape& shape, const GuardRule& guard, Best& best) const;
   void consider(const Shape& shape, NodeId node, const Answer& answer, const NodeValue& value,
                 std::uint64_t allowed, Best& best) const;
@@ -120,6 +122,7 @@ class PlacementIndex {
   const NodeTypes& types_;
   Shapes& shapes_;
   std::unique_ptr<Policy> policy_;
+  std::uint64_t seed_ = 0;
   std::vector<NodeValue> values_;        // by node
   std::uint64_t values_seen_ = 0;
   bool order_known_ = false;
@@ -132,7 +135,7 @@ class PlacementIndex {
   std::vector<NodeId> guarded_list_;
   std::vector<Page> pages_;              // by shape
   mutable std::int64_t steps_ = 0;
-  std::unique_ptr<class UniformDraw> draw_;
+  std::optional<Mt19937> draw_;  // of policies that draw
 };
 
 }  // namespace berth::core

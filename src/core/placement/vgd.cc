@@ -51,7 +51,7 @@ void ValueGradientPolicy::add_gangs(const std::vector<WorkClass>& classes) {
     Gang gang{.devices = work.num_gpu,
               .cpu = work.cpu_milli,
               .memory_mib = work.memory_mib,
-              .models = model_set(work),
+              .models = work.models,
               .pods = work.count};
     const auto same = std::ranges::find_if(gangs_, [&](const Gang& known) {
       return known.devices == gang.devices && known.cpu == gang.cpu &&
@@ -78,7 +78,8 @@ void ValueGradientPolicy::add_gangs(const std::vector<WorkClass>& classes) {
 
 void ValueGradientPolicy::add_picky(const std::vector<WorkClass>& classes) {
   for (const WorkClass& work : classes) {
-    const std::vector<std::string> models = model_set(work);
+    // Lists are kept as written: one that repeats a model is a set of its own, as in the reference.
+    const std::vector<std::string>& models = work.models;
     if (models.empty() || work.is_cpu_only()) {
       continue;
     }

@@ -38,13 +38,13 @@ class ValueGradientPolicy final : public Policy {
     int devices = 0;
     std::int64_t cpu = 0;
     std::int64_t memory_mib = 0;
-    std::vector<std::string> models;  // sorted set; empty = any
+    std::vector<std::string> models;  // sorted, repeats kept; empty = any
     std::int64_t pods = 0;
     std::int64_t able_nodes = 0;      // H_j
   };
   // Work of the history that names models (5.4).
   struct Picky {
-    std::vector<std::string> models;  // sorted set
+    std::vector<std::string> models;  // sorted, repeats kept
     std::int64_t asked_milli = 0;     // D_S
   };
   struct Domain {

@@ -1,4 +1,4 @@
-#include "sim/mt19937.h"
+#include "base/mt19937.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace berth::sim {
+namespace berth {
 namespace {
 
 using testing::ElementsAre;
@@ -53,4 +53,4 @@ TEST(Mt19937, DrawsEveryNumberBelowTheBoundAndNoOther) {
 }
 
 }  // namespace
-}  // namespace berth::sim
+}  // namespace berth

@@ -12,7 +12,7 @@
 #include <span>
 #include <utility>
 
-namespace berth::sim {
+namespace berth {
 
 class Mt19937 {
  public:
@@ -37,4 +37,4 @@ class Mt19937 {
   std::size_t next_ = kWords;
 };
 
-}  // namespace berth::sim
+}  // namespace berth

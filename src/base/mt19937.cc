@@ -1,11 +1,11 @@
-#include "sim/mt19937.h"
+#include "base/mt19937.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "base/assert.h"
 
-namespace berth::sim {
+namespace berth {
 
 namespace {
 
@@ -77,4 +77,4 @@ std::uint32_t Mt19937::below(std::uint32_t n) {
   }
 }
 
-}  // namespace berth::sim
+}  // namespace berth

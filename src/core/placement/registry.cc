@@ -1,0 +1,41 @@
+#include "core/placement/registry.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "core/placement/vgd.h"
+
+namespace berth::core {
+
+namespace {
+
+template <typename P>
+std::unique_ptr<Policy> make(const ClassCounts& history) {
+  return std::make_unique<P>(history);
+}
+
+constexpr std::array<PolicyInfo, 1> kPolicies{{
+    {"pack", "least loss of future usable value (VGD); packs like a best fit without history", "",
+     false, make<ValueGradientPolicy>},
+}};
+
+}  // namespace
+
+std::span<const PolicyInfo> registered_policies() { return kPolicies; }
+
+Result<std::unique_ptr<Policy>> make_policy(std::string_view spec, const ClassCounts& history) {
+  for (const PolicyInfo& policy : kPolicies) {
+    if (policy.name == spec) {
+      return policy.make(history);
+    }
+  }
+  std::string known;
+  for (const PolicyInfo& policy : kPolicies) {
+    known += known.empty() ? "" : ", ";
+    known += policy.name;
+  }
+  return invalid_argument(fmt::format("policy {}: it is not registered; known are {}", spec, known));
+}
+
+}  // namespace berth::core
