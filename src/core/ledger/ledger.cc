@@ -102,7 +102,8 @@ Cause Ledger::blocked_cause(const Device& device, const DeviceBook& book, Time n
   return Cause::none;
 }
 
-DeviceFace Ledger::face_of(DeviceId id, bool without_releasing) const {
+template <typename Gone>
+DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
   const Device& device = fleet_.device(id);
   const DeviceBook& book = books_[id.index()];
   std::int64_t charged = book.charged;
@@ -112,7 +113,7 @@ DeviceFace Ledger::face_of(DeviceId id, bool without_releasing) const {
   std::int64_t grants = 0;
   DeviceFace face;
   for (const Holding& holding : book.holdings) {
-    if (without_releasing && holding.releasing) {
+    if (gone(holding)) {
       charged -= charge_of(holding);
       limits -= holding.limit;
       nano -= holding.nano;
@@ -158,7 +159,7 @@ void Ledger::derive_device(DeviceId id, Time now) {
 void Ledger::update_use(DeviceId id) {
   const NodeFace& node = nodes_[fleet_.node_of(id).index()].face;
   DeviceFace& face = faces_[node.first + fleet_.place_of(id)];
-  face = face_of(id, false);
+  face = face_of(id, [](const Holding&) { return false; });
 }
 
 void Ledger::update_foreign(DeviceBook& book) const {
@@ -358,7 +359,13 @@ void Ledger::keep_promise(WorkloadId workload, const Grant& grant) {
   changes_.mark(grant.node);
 }
 
-DeviceFace Ledger::future_face(DeviceId id) const { return face_of(id, true); }
+DeviceFace Ledger::face_without(DeviceId id, const HoldingRule& gone) const {
+  return face_of(id, gone);
+}
+
+DeviceFace Ledger::future_face(DeviceId id) const {
+  return face_of(id, [](const Holding& holding) { return holding.releasing; });
+}
 
 NodeFuture Ledger::future(NodeId id) const {
   const NodePage& page = nodes_[id.index()];

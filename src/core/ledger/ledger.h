@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -93,6 +94,9 @@ class Ledger {
     return {faces_.data() + face.first, face.count};
   }
   const DeviceBook& book(DeviceId id) const { return books_[id.index()]; }
+  // The face of a device as it would be without the holdings that `gone` names.
+  using HoldingRule = std::function<bool(const Holding&)>;
+  DeviceFace face_without(DeviceId id, const HoldingRule& gone) const;
   // The face of a device as it will be once everything on it that is being released is gone.
   DeviceFace future_face(DeviceId id) const;
   NodeFuture future(NodeId id) const;
@@ -120,7 +124,8 @@ class Ledger {
   void place_faces(NodeId node, std::size_t count);
   void derive_node(NodeId node);
   void derive_device(DeviceId device, Time now);
-  DeviceFace face_of(DeviceId device, bool without_releasing) const;
+  template <typename Gone>
+  DeviceFace face_of(DeviceId device, const Gone& gone) const;
   Cause blocked_cause(const Device& device, const DeviceBook& book, Time now) const;
   void resum(DeviceBook& book) const;
   void update_foreign(DeviceBook& book) const;

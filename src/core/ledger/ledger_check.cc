@@ -44,7 +44,7 @@ Result<void> Ledger::check_device(DeviceId id) const {
   }
   const NodeFace& node = nodes_[fleet_.node_of(id).index()].face;
   const DeviceFace& face = faces_[node.first + fleet_.place_of(id)];
-  const DeviceFace again = face_of(id, false);
+  const DeviceFace again = face_without(id, [](const Holding&) { return false; });
   if (face.headroom != again.headroom) {
     return differs("headroom", uuid, face.headroom, again.headroom);
   }
