@@ -130,5 +130,32 @@ TEST_F(Completion, FishOffersVerbsOptionsAndValues) {
   EXPECT_THAT(fish("berth simulate --nodes node"), IsSupersetOf({"node-a.csv"}));
 }
 
+// zsh completes only in an interactive shell, so one runs in a pseudo terminal. Each line is typed
+// with a tab at its end; then ^A and `show ` turn it into a command that prints what the tab has
+// made of it.
+TEST_F(Completion, ZshCompletesVerbsOptionsAndValues) {
+  std::ofstream(folder_ / "_berth") << completion_script("zsh", kExampleCommands);
+  std::ofstream(folder_ / ".zshrc") << R"(PS1='$ '
+show() { print -r -- "<$*>"; }
+autoload -Uz compinit && compinit -u -D
+source ./_berth
+print "<re""ady>"
+)";
+  EXPECT_THAT(lines_of("zsh -f", R"(zmodload zsh/zpty
+zpty terminal env TERM=dumb ZDOTDIR=. zsh -o no_global_rcs -i
+zpty -r -m terminal answer '*<ready>*'
+for line in 'berth sim' 'berth simulate --see' 'berth simulate --output j' \
+    'berth simulate --policy pack,f' 'berth simulate --nodes node-' 'berth show gr'; do
+  zpty -w terminal "$line"$'\t\x01show '
+  zpty -r -m terminal answer '*<*>*'
+  print -r -- "${${answer##*<}%%>*}"
+done
+zpty -d terminal
+)"),
+              ElementsAre("berth simulate", "berth simulate --seeds",
+                          "berth simulate --output json", "berth simulate --policy pack,fgd,",
+                          "berth simulate --nodes node-a.csv", "berth show green"));
+}
+
 }  // namespace
 }  // namespace berth::cli
