@@ -1,16 +1,50 @@
-# Berth: one command per tier. `make help` lists them.
+# One command per tier. `make help` lists them; CONTRIBUTING.md says when to use which.
 .DEFAULT_GOAL := help
-.PHONY: help build test
+.PHONY: help demo build check test format lint sanitize fuzz soak bench clean
 
 JOBS ?= 2
+FUZZ_SECONDS ?= 60
+export JOBS FUZZ_SECONDS
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build everything into build/ (programs in build/bin)
+demo: build ## from a bare Debian 12: install, build, simulate a production trace, say where the report lies
+	@tools/demo
+
+build: ## install what is missing and build everything into build/ (programs in build/bin)
 	@tools/setup build
 	@test -f build/build.ninja || cmake --preset release
 	@cmake --build build -j$(JOBS)
 
-test: build ## everything that CI checks
-	@ctest --test-dir build -j$(JOBS) --output-on-failure --timeout 300
+check: build ## the quick tier, under a minute: build, quick tests, format, layers
+	@tools/setup test
+	@tools/check-format
+	@tools/check-layers
+	@ctest --test-dir build -j$(JOBS) --output-on-failure --no-tests=error --timeout 60 -E '(Slow|Soak)[A-Za-z]*\.'
+
+test: ## everything that CI checks, timed part by part
+	@tools/test-all
+
+format: ## bring every file into the form that `make check` wants
+	@tools/setup test
+	@tools/check-format --fix
+
+lint: build ## clang-tidy on the whole tree (minutes; what passed is remembered)
+	@tools/setup lint
+	@tools/check-tidy --all
+
+sanitize: ## every test under the address, undefined-behaviour and thread sanitizers
+	@tools/sanitize
+
+fuzz: ## every fuzzer for FUZZ_SECONDS (60) each, from its corpus in fuzz/corpus
+	@tools/fuzz
+
+soak: build ## the long runs of the tests that have them (suites named ...Soak)
+	@BERTH_SOAK=1 ctest --test-dir build -j$(JOBS) --output-on-failure --no-tests=error --timeout 14400 -R 'Soak[A-Za-z]*\.'
+
+bench: ## figures into build/bench.json, compared with bench/baseline.json
+	@tools/bench
+
+clean: ## delete every build folder
+	@rm -rf build build-asan build-debug build-fuzz build-tsan

@@ -16,6 +16,10 @@
 
 include(GoogleTest)
 
+if(BERTH_FUZZ)
+  add_custom_target(fuzzers)  # all of them
+endif()
+
 set(BERTH_TEST_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 option(BERTH_BENCHMARKS "Build the *_bench.cc programs (needs libbenchmark-dev)" OFF)
 
@@ -94,6 +98,7 @@ function(berth_fuzzers library)
     target_link_libraries(${fuzzer} PRIVATE berth::${library} ${arg_DEPS} berth_warnings)
     target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${fuzzer} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzzers)
+    add_dependencies(fuzzers ${fuzzer})
   endforeach()
 endfunction()
 

@@ -49,8 +49,6 @@ std::vector<Option> options_of(const Command& command) {
   return options;
 }
 
-// ---- bash
-
 // The command that fills COMPREPLY for a value of this kind.
 std::string bash_value(ValueKind kind, Choices choices) {
   switch (kind) {
@@ -150,10 +148,8 @@ complete -F _berth berth
 )";
 }
 
-// ---- zsh
-
 std::string zsh_value(std::string_view name, ValueKind kind, Choices choices) {
-  const std::string message = ":" + escaped(name, ":[]\\") + ":";
+  std::string message = ":" + escaped(name, ":[]\\") + ":";
   switch (kind) {
     case ValueKind::file: return message + "_files";
     case ValueKind::directory: return message + "_files -/";
@@ -224,8 +220,6 @@ else
 fi
 )";
 }
-
-// ---- fish
 
 std::string fish_quoted(std::string_view text) {
   std::string result = "'";
@@ -308,7 +302,7 @@ std::vector<std::string> completion_shells() {
 }
 
 std::string completion_script(std::string_view shell, CommandTable commands) {
-  const auto generator = std::ranges::find(kGenerators, shell, &Generator::shell);
+  const auto* generator = std::ranges::find(kGenerators, shell, &Generator::shell);
   ASSERT(generator != std::end(kGenerators), shell);
   return generator->script(commands);
 }

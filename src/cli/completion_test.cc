@@ -28,7 +28,7 @@ using testing::UnorderedElementsAre;
 
 class Completion : public testing::Test {
  protected:
-  Completion() {
+  void SetUp() override {
     std::string pattern = testing::TempDir() + "berth-completion-XXXXXX";
     folder_ = mkdtemp(pattern.data());
     for (const char* name : {"node-a.csv", "node b.csv"})
@@ -36,7 +36,7 @@ class Completion : public testing::Test {
     std::filesystem::create_directory(folder_ / "out-dir");
   }
 
-  ~Completion() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // Runs `script` with `shell` in the test's folder; the lines it printed. Anything on standard
   // error is a failure.
