@@ -157,12 +157,12 @@ void put(std::string& key, const std::vector<std::string>& list) {
 void put(std::string& key, const ContainerAsk& container) {
   const DeviceAsk& gpu = container.gpu;
   put(key, container.name);
-  fmt::format_to(std::back_inserter(key), "/{}/{},{},{},{},{},{},{},{},{},{},{},{}",
+  fmt::format_to(std::back_inserter(key), "/{}/{},{},{},{},{},{},{},{},{},{},{},{},{}",
                  static_cast<int>(container.kind), static_cast<int>(gpu.kind), gpu.count, gpu.mib,
                  gpu.nano, gpu.limit_mib.value_or(-1), gpu.limit_nano.value_or(-1),
                  static_cast<int>(gpu.mode), gpu.compute_milli, gpu.mutex ? 1 : 0,
-                 gpu.numa_bind ? 1 : 0, static_cast<int>(gpu.node_order),
-                 static_cast<int>(gpu.device_order));
+                 gpu.numa_bind ? 1 : 0, static_cast<int>(gpu.backend),
+                 static_cast<int>(gpu.node_order), static_cast<int>(gpu.device_order));
   put(key, gpu.mig_profile);
   const DeviceFilter& filter = gpu.filter;
   if (!filter.empty()) {

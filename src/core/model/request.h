@@ -36,6 +36,10 @@ enum class AskKind : std::uint8_t {
 // Order of devices that one request may ask for instead of the policy's (`hami.io/gpu-scheduler-policy`).
 enum class OrderHint : std::uint8_t { policy, pack, spread };
 
+// What must enforce the share (`nvidia.com/vgpu-mode`): any backend of the node, the guard library, a
+// MIG instance that is large enough, or MPS.
+enum class Backend : std::uint8_t { any, guard, mig, mps };
+
 // Which devices may serve. Empty lists do not restrict. A device must pass all of them.
 struct DeviceFilter {
   std::vector<std::string> models;       // exact model, any of
@@ -61,6 +65,7 @@ struct DeviceAsk {
   std::string mig_profile;
   DeviceFilter filter;
   bool numa_bind = false;               // all devices of the container on one NUMA node
+  Backend backend = Backend::any;
   OrderHint node_order = OrderHint::policy;
   OrderHint device_order = OrderHint::policy;
 
