@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
+#include <tuple>
 
 namespace berth::core {
 
@@ -51,6 +53,15 @@ AskPlaces places_for(const DeviceAsk& ask, const AskFit& fit, std::span<const De
 }
 
 namespace {
+
+std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) {
+    // kNoCost means "none" to the index.
+    return b < 0 ? std::numeric_limits<std::int64_t>::min() / 2 : kNoCost / 2;
+  }
+  return sum;
+}
 
 constexpr std::int64_t kSearchBudget = 20'000;  // device visits per task and node
 
@@ -182,6 +193,7 @@ class TaskSearcher {
   std::vector<std::size_t> ranked_places(const Item& item) {
     struct Ranked {
       bool fresh;
+      std::int64_t within;
       std::int64_t cost;
       std::size_t place;
     };
@@ -194,13 +206,12 @@ class TaskSearcher {
         continue;
       }
       const bool fresh = item.kind != ContainerKind::init || held_[place].empty();
-      ranked.push_back({fresh, cost_of(item, place), place});
+      const Candidate candidate = candidate_of(item, place);
+      ranked.push_back({fresh, candidate.within, candidate.base, place});
     }
     std::ranges::sort(ranked, [](const Ranked& a, const Ranked& b) {
-      if (a.fresh != b.fresh) {
-        return !a.fresh;
-      }
-      return a.cost != b.cost ? a.cost < b.cost : a.place < b.place;
+      return std::tie(a.fresh, a.within, a.cost, a.place) <
+             std::tie(b.fresh, b.within, b.cost, b.place);
     });
     std::vector<std::size_t> places;
     for (const Ranked& entry : ranked) {
@@ -234,9 +245,6 @@ class TaskSearcher {
                            .cpu = input_.shape.cpu,
                            .ram = input_.shape.ram};
     return policy_.evaluate(input).at[0];
-  }
-  std::int64_t cost_of(const Item& item, std::size_t place) const {
-    return candidate_of(item, place).base;
   }
 
   static void load(DeviceFace& face, const DeviceNeed& need) {
@@ -277,7 +285,9 @@ class TaskSearcher {
       const Candidate candidate = candidate_of(item, ranked[i]);
       const TaskSearch before{.cause = Cause::none, .containers = {}, .base = result_.base,
                               .lost = result_.lost, .opens_idle = result_.opens_idle};
-      result_.base += candidate.base;
+      if (policy_.adds_up() || (index == 0 && chosen.places.count == 0)) {
+        result_.base = saturating_add(result_.base, candidate.base);
+      }
       result_.lost |= candidate.lost;
       result_.opens_idle = result_.opens_idle || input_.on.devices[ranked[i]].idle;
       chosen.places.add(ranked[i]);

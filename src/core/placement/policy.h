@@ -61,6 +61,9 @@ struct Candidate {
   std::int64_t base = kNoCost;
   std::uint64_t lost = 0;      // gang classes that could be hosted before and cannot after
   bool opens_idle = false;     // it takes a device that nobody uses
+  // What orders the devices of one node where `base` does not tell them apart. Only between places
+  // for one container of a task with several: lower first, then base, then place.
+  std::int64_t within = 0;
 };
 
 // A node's ways to take the ask: one, or two that differ in kind (a partly used device, an idle one).
@@ -99,12 +102,16 @@ class Policy {
 
   std::int64_t grain() const { return grain_; }
   bool draws() const { return draws_; }          // picks uniformly among feasible nodes (`random`)
+  // Bases of a task's containers add up to the node's; else they judge the node as it was, and the
+  // hardest container's stands for all.
+  bool adds_up() const { return adds_up_; }
   bool packs() const { return packs_; }          // prefers filling used devices: promises outrank opening
 
  protected:
   std::int64_t grain_ = 1;
   bool draws_ = false;
   bool packs_ = false;
+  bool adds_up_ = true;
 };
 
 // total to the nearest multiple of grain, halves away from zero (placement.md 5.8).

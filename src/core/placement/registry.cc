@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "core/placement/best_fit.h"
+#include "core/placement/fgd.h"
 #include "core/placement/vgd.h"
 
 namespace berth::core {
@@ -15,9 +17,13 @@ std::unique_ptr<Policy> make(const ClassCounts& history) {
   return std::make_unique<P>(history);
 }
 
-constexpr std::array<PolicyInfo, 1> kPolicies{{
+constexpr std::array<PolicyInfo, 3> kPolicies{{
     {"pack", "least loss of future usable value (VGD); packs like a best fit without history", "",
      false, make<ValueGradientPolicy>},
+    {"fgd", "largest fall of the expected fragmentation (FGD)", "", false,
+     make<FragmentationPolicy>},
+    {"best-fit", "least free GPU and CPU left on the node, tightest device", "", false,
+     make<BestFitPolicy>},
 }};
 
 }  // namespace

@@ -43,6 +43,11 @@ class FgdScore {
   // The score of a drop of `weighted_milli` = N dF.
   [[nodiscard]] int of(std::int64_t weighted_milli) const;
 
+  // The least drop that reaches a score of 0..99.
+  [[nodiscard]] std::int64_t least(int score) const {
+    return score == 0 ? INT64_MIN : least_[static_cast<std::size_t>(score - 1)];
+  }
+
  private:
   std::array<std::int64_t, 99> least_{};  // the least drop that reaches score 1, 2, .., 99
 };

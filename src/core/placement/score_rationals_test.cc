@@ -99,6 +99,15 @@ TEST(FgdScore, ForOneNumberOfPodsEqualsTheLetter) {
   }
 }
 
+TEST(FgdScore, KnowsTheLeastDropOfEachScore) {
+  const FgdScore scores(1234);
+  for (int score = 1; score <= 99; ++score) {
+    EXPECT_EQ(scores.of(scores.least(score)), score);
+    EXPECT_EQ(scores.of(scores.least(score) - 1), score - 1);
+  }
+  EXPECT_EQ(scores.least(0), INT64_MIN);
+}
+
 TEST(BestFitScore, IsTheFlooredRational) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 100'000; ++i) {
