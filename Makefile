@@ -21,7 +21,7 @@ check: build ## the quick tier, under a minute: build, quick tests, format, laye
 	@tools/setup test
 	@tools/check-format
 	@tools/check-layers
-	@ctest --test-dir build -j$(JOBS) --output-on-failure --no-tests=error --timeout 60 -E '(Slow|Soak)[A-Za-z]*\.'
+	@RC_PARAMS=seed=42 ctest --test-dir build -j$(JOBS) --output-on-failure --no-tests=error --timeout 60 -E '(Slow|Soak)[A-Za-z]*\.'
 
 test: ## everything that CI checks, timed part by part
 	@tools/test-all

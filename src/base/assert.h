@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 
 namespace berth {
@@ -18,11 +19,17 @@ class AssertValue {
  public:
   template <std::integral T>
   AssertValue(T number) : number_(static_cast<std::int64_t>(number)) {}  // NOLINT: implicit
-  AssertValue(std::string_view text) : text_(text), is_text_(true) {}    // NOLINT: implicit
-  AssertValue(const char* text) : text_(text), is_text_(true) {}         // NOLINT: implicit
+
+  AssertValue(std::string_view text) : text_(text), is_text_(true) {}  // NOLINT: implicit
+
+  AssertValue(const char* text) : text_(text), is_text_(true) {}  // NOLINT: implicit
+
+  AssertValue(const std::string& text) : text_(text), is_text_(true) {}  // NOLINT: implicit
 
   bool is_text() const { return is_text_; }
+
   std::int64_t number() const { return number_; }
+
   std::string_view text() const { return text_; }
 
  private:
@@ -43,9 +50,8 @@ struct AssertSite {
 
 }  // namespace berth
 
-#define ASSERT(condition, ...)                                                         \
-  (__builtin_expect(static_cast<bool>(condition), 1)                                   \
-       ? static_cast<void>(0)                                                          \
-       : ::berth::assert_failed(                                                       \
-             ::berth::AssertSite{#condition, __FILE__, __LINE__, "" #__VA_ARGS__},     \
-             {__VA_ARGS__}))
+#define ASSERT(condition, ...)                       \
+  (__builtin_expect(static_cast<bool>(condition), 1) \
+       ? static_cast<void>(0)                        \
+       : ::berth::assert_failed(                     \
+             ::berth::AssertSite{#condition, __FILE__, __LINE__, "" #__VA_ARGS__}, {__VA_ARGS__}))

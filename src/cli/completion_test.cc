@@ -153,7 +153,7 @@ done
 zpty -d terminal
 )"),
               ElementsAre("berth simulate", "berth simulate --seeds",
-                          "berth simulate --output json", "berth simulate --policy pack,fgd,",
+                          "berth simulate --output json", "berth simulate --policy pack,fgd",
                           "berth simulate --nodes node-a.csv", "berth show green"));
 }
 
