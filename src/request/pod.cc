@@ -79,8 +79,8 @@ class PodReader {
   PodKeys keys_;
 
   const ContainerWords* target_ = nullptr;  // of the shorthands; null: none, or unclear
-  bool has_share_ = false;
-  std::set<std::string> annotated_;  // containers whose share comes from annotations
+  std::vector<std::string> shares_;         // containers
+  std::set<std::string> annotated_;         // containers whose share comes from annotations
   std::map<std::string, LimitAsk> limits_;
   std::map<std::string, int> task_priorities_;
 };
@@ -367,7 +367,7 @@ void PodReader::add_constraints(core::DeviceAsk& ask) const {
 // What holds for every container with a share (A35, A51).
 void PodReader::note_share(const std::string& container, std::string_view key,
                            std::string_view text) {
-  has_share_ = true;
+  shares_.push_back(container);
   if (!rules_.sharing_enabled) {
     findings_.error(ReasonCode::sharing_disabled, key, text,
                     fmt::format("no share of a device in pod {}/{}: sharing is disabled here",
@@ -384,7 +384,7 @@ void PodReader::note_share(const std::string& container, std::string_view key,
 }
 
 void PodReader::check_pod_as_a_whole(const std::vector<core::ContainerAsk>& asks) {
-  if (keys_.mps.value.value_or(false) && !has_share_) {
+  if (keys_.mps.value.value_or(false) && shares_.empty()) {
     error(ReasonCode::mps_without_share, keys_.mps, "only beside a share of a device");
   }
   for (const core::ContainerAsk& ask : asks) {
@@ -450,6 +450,7 @@ PodOutcome PodReader::finish(std::vector<core::ContainerAsk> asks) {
   sort_findings(findings_.warnings);
   outcome.errors = std::move(findings_.errors);
   outcome.warnings = std::move(findings_.warnings);
+  outcome.share_containers = std::move(shares_);
   outcome.task_priorities = std::move(task_priorities_);
   return outcome;
 }

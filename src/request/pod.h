@@ -62,6 +62,7 @@ struct PodOutcome {
   std::optional<core::Request> request;  // set iff there are no errors; containers in start order
   std::vector<Finding> errors = {};
   std::vector<Finding> warnings = {};
+  std::vector<std::string> share_containers;  // those that ask for a share, also beside errors
   std::map<std::string, int> task_priorities =
       {};  // container -> nvidia.com/priority: 0 high, 1 low
 
