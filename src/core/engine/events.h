@@ -18,13 +18,16 @@ namespace berth::core {
 
 struct NodeUpserted {
   Node node;
+  bool operator==(const NodeUpserted&) const = default;
 };
 struct NodeRemoved {
   std::string name;
+  bool operator==(const NodeRemoved&) const = default;
 };
 struct DeviceCordoned {
   std::string uuid;
   bool cordoned = true;
+  bool operator==(const DeviceCordoned&) const = default;
 };
 
 // What a source saw on a device. `used` empty = unknown: nothing new is granted there.
@@ -32,6 +35,7 @@ struct DeviceObserved {
   struct Use {
     std::string uid;  // the workload whose processes were measured
     Memory used;
+    bool operator==(const Use&) const = default;
   };
   std::string uuid;
   Time sampled_at;              // the sample's own time, in engine time
@@ -39,35 +43,43 @@ struct DeviceObserved {
   bool attributed = false;      // `uses` is complete: what it does not explain is foreign
   std::vector<Use> uses;
   std::optional<DeviceHealth> health;
+  bool operator==(const DeviceObserved&) const = default;
 };
 
 struct WorkloadSubmitted {
   Workload workload;
+  bool operator==(const WorkloadSubmitted&) const = default;
 };
 // Leaves the queue, or gives the grant back, whatever its state.
 struct WorkloadCancelled {
   std::string uid;
+  bool operator==(const WorkloadCancelled&) const = default;
 };
 struct GrantConfirmed {
   std::string uid;
+  bool operator==(const GrantConfirmed&) const = default;
 };
 // The end has been asked for (a pod being deleted); its room is future room for two minutes (L3).
 struct GrantReleasing {
   std::string uid;
+  bool operator==(const GrantReleasing&) const = default;
 };
 // It is gone: the claim ends. Also the ordinary end of a task.
 struct GrantReleased {
   std::string uid;
+  bool operator==(const GrantReleased&) const = default;
 };
 // The harbour says the grant is no longer there (device gone, process gone, binding failed).
 struct GrantLost {
   std::string uid;
   std::string why;
   bool requeue = false;  // wait again with the old age instead of ending
+  bool operator==(const GrantLost&) const = default;
 };
 // The init containers are done: the charge shrinks to the running phase.
 struct WorkloadInitialized {
   std::string uid;
+  bool operator==(const WorkloadInitialized&) const = default;
 };
 // A grant that exists already (found after a restart, or adopted). Booked as it is, also where the
 // books then exceed the device: what runs is left alone.
@@ -77,17 +89,20 @@ struct GrantAdopted {
     std::string uuid;
     std::int64_t request_mib = 0;
     std::int64_t limit_mib = 0;
+    bool operator==(const Share&) const = default;
   };
   Workload workload;
   std::string node;
   std::vector<Share> shares;
   bool confirmed = true;
+  bool operator==(const GrantAdopted&) const = default;
 };
 
 // Replaces the placement policy between decisions. `spec` as in `berth policies`.
 struct PolicyChanged {
   std::string spec;
   std::uint64_t seed = 0;  // for `random`
+  bool operator==(const PolicyChanged&) const = default;
 };
 
 // The history a value-guided policy may know: counts per class, never order (placement.md, rules).
@@ -99,11 +114,15 @@ struct HistoryChanged {
     int num_gpu = 0;
     std::string gpu_spec;  // models joined by '|', empty = any
     std::int64_t count = 0;
+    bool operator==(const Class&) const = default;
   };
   std::vector<Class> classes;
+  bool operator==(const HistoryChanged&) const = default;
 };
 
-struct TimeReached {};
+struct TimeReached {
+  bool operator==(const TimeReached&) const = default;
+};
 
 using EventBody =
     std::variant<NodeUpserted, NodeRemoved, DeviceCordoned, DeviceObserved, WorkloadSubmitted,
@@ -113,6 +132,7 @@ using EventBody =
 struct Event {
   Time time;
   EventBody body;
+  bool operator==(const Event&) const = default;
 };
 
 }  // namespace berth::core

@@ -40,6 +40,7 @@ struct Device {
   std::int64_t usable_mib() const;
   Memory usable() const { return Memory::mib(usable_mib()); }
   bool is_mig() const { return !mig_profile.empty(); }
+  bool operator==(const Device&) const = default;
 };
 
 // What is kept back on a device whose reserve nobody measured: max(256 MiB, ceil(3 % of total)).
@@ -50,6 +51,7 @@ struct Taint {
   std::string key;
   std::string value;
   std::string effect;
+  bool operator==(const Taint&) const = default;
 };
 
 struct Node {
@@ -65,6 +67,7 @@ struct Node {
   bool sharing_ready = true;      // the node's enforcing backend works (L9); whole devices unaffected
   std::int64_t tie_rank = 0;      // lower first when scores tie; equal ranks fall back to the name
   std::vector<Device> devices;
+  bool operator==(const Node&) const = default;
 };
 
 // The bounds a Node must keep: names present, no UUID twice, at most kMaxDevicesPerNode devices,

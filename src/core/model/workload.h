@@ -23,6 +23,7 @@ struct WorkloadOptions {
   std::optional<Time> queued_at;         // keeps its age when submitted again; empty = the event's time
   std::optional<Duration> wait_timeout;  // 0 = now or never mind; empty = wait as long as it takes
   std::optional<Duration> confirm_within;  // an unconfirmed grant returns to the pool after this
+  bool operator==(const WorkloadOptions&) const = default;
 };
 
 class Workload {
@@ -32,6 +33,7 @@ class Workload {
   const std::string& uid() const { return uid_; }
   const Request& request() const { return request_; }
   const WorkloadOptions& options() const { return options_; }
+  bool operator==(const Workload&) const = default;
 
  private:
   Workload(std::string uid, Request request, WorkloadOptions options)

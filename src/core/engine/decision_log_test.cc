@@ -1,0 +1,270 @@
+#include "core/engine/decision_log.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <variant>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "core/engine/random_values_test.h"
+
+namespace berth::core {
+namespace {
+
+constexpr std::size_t kEventKinds = std::variant_size_v<EventBody>;
+constexpr std::size_t kActionKinds = std::variant_size_v<Action>;
+
+std::string header() {
+  std::string log;
+  append_header(log, EngineConfig{});
+  return log;
+}
+
+// One grant, as a holder of grants would give it to the encoder.
+GrantFinder finder_of(const Grant& grant) {
+  return {&grant, [](const void* holder, WorkloadId) { return static_cast<const Grant*>(holder); }};
+}
+
+// A log of `records` random records, each event kind in turn.
+std::string random_log(RandomValues& random, std::size_t records) {
+  std::string log;
+  append_header(log, random.config());
+  for (std::size_t i = 0; i < records; ++i) {
+    append_event(log, random.event(i % kEventKinds));
+    std::vector<Action> actions;
+    for (std::int64_t n = random.below(4); n > 0; --n) {
+      actions.push_back(random.action(static_cast<std::size_t>(random.below(kActionKinds))).action);
+    }
+    append_actions(log, actions);
+  }
+  return log;
+}
+
+// Reads to the end or the first error; records read, or the error.
+Result<std::size_t> read_all(std::string_view log) {
+  TRY(LogReader reader, LogReader::open(log));
+  for (std::size_t records = 0;; ++records) {
+    TRY(const std::optional<LogRecord> record, reader.next());
+    if (!record.has_value()) {
+      return records;
+    }
+    EXPECT_TRUE(decode_actions(record->actions, record->offset).ok());
+  }
+}
+
+TEST(DecisionLog, IsReadAsItWasWritten) {
+  std::string log;
+  EngineConfig config;
+  config.policy = "spread";
+  append_header(log, config);
+  append_event(log, Event{Time(5), WorkloadCancelled{"job-7"}});
+  append_actions(log, std::vector<Action>{Ended{WorkloadId(3u), Cause::none}, WakeAt{Time(90)}});
+  append_event(log, Event{Time(6), TimeReached{}});
+  append_actions(log, {});
+
+  const Result<LogReader> opened = LogReader::open(log);
+  ASSERT_TRUE(opened.ok());
+  LogReader reader = opened.value();
+  EXPECT_EQ(reader.config(), config);
+
+  const auto first = reader.next();
+  ASSERT_TRUE(first.ok() && first->has_value());
+  EXPECT_EQ((*first)->event, (Event{Time(5), WorkloadCancelled{"job-7"}}));
+  const auto actions = decode_actions((*first)->actions);
+  ASSERT_TRUE(actions.ok());
+  ASSERT_EQ(actions->size(), 2u);
+  EXPECT_EQ((*actions)[0].action, Action(Ended{WorkloadId(3u), Cause::none}));
+  EXPECT_EQ((*actions)[1].action, Action(WakeAt{Time(90)}));
+
+  const auto second = reader.next();
+  ASSERT_TRUE(second.ok() && second->has_value());
+  EXPECT_EQ((*second)->event, (Event{Time(6), TimeReached{}}));
+  const auto end = reader.next();
+  ASSERT_TRUE(end.ok());
+  EXPECT_FALSE(end->has_value());
+}
+
+RC_GTEST_PROP(DecisionLog, BringsBackEveryKindOfEvent, (std::uint64_t seed)) {
+  RandomValues random(seed);
+  for (std::size_t kind = 0; kind < kEventKinds; ++kind) {
+    const Event event = random.event(kind);
+    RC_ASSERT(event.body.index() == kind);
+    std::string log = header();
+    append_event(log, event);
+    append_actions(log, {});
+    LogReader reader = LogReader::open(log).value();
+    const auto record = reader.next();
+    RC_ASSERT(record.ok());
+    RC_ASSERT(record->has_value());
+    RC_ASSERT((*record)->event == event);
+    RC_ASSERT(!reader.next().value().has_value());
+  }
+}
+
+RC_GTEST_PROP(DecisionLog, BringsBackEveryKindOfActionAndTheDevicesOfGrants, (std::uint64_t seed)) {
+  RandomValues random(seed);
+  for (std::size_t kind = 0; kind < kActionKinds; ++kind) {
+    const LoggedAction action = random.action(kind);
+    RC_ASSERT(action.action.index() == kind);
+    Grant grant;
+    grant.containers = action.places;
+    std::string bytes;
+    append_actions(bytes, std::vector<Action>(3, action.action), finder_of(grant));
+    const auto decoded = decode_actions(bytes);
+    RC_ASSERT(decoded.ok());
+    RC_ASSERT(decoded->size() == 3u);
+    for (const LoggedAction& again : *decoded) {
+      RC_ASSERT(again.action == action.action);
+      RC_ASSERT(again.places == action.places);
+    }
+  }
+}
+
+RC_GTEST_PROP(DecisionLog, BringsBackTheConfiguration, (std::uint64_t seed)) {
+  const EngineConfig config = RandomValues(seed).config();
+  std::string log;
+  append_header(log, config);
+  RC_ASSERT(LogReader::open(log).value().config() == config);
+}
+
+TEST(DecisionLog, EveryTruncationIsAnErrorThatNamesAByteOrEndsBetweenRecords) {
+  RandomValues random(7);
+  const std::string log = random_log(random, 2 * kEventKinds);
+  ASSERT_EQ(read_all(log).value(), 2 * kEventKinds);
+  std::size_t clean_ends = 0;
+  for (std::size_t length = 0; length < log.size(); ++length) {
+    const auto records = read_all(std::string_view(log).substr(0, length));
+    if (records.ok()) {
+      ++clean_ends;
+    } else if (length >= kLogMagic.size()) {
+      EXPECT_TRUE(records.error().message().starts_with("decision log, byte "))
+          << records.error().message();
+    }
+  }
+  EXPECT_EQ(clean_ends, 2 * kEventKinds);  // after the header and after each record but the last
+}
+
+TEST(DecisionLog, FlippedBitsAreReadOrRefusedButNeverCrash) {
+  RandomValues random(11);
+  for (std::size_t stride = 1; stride <= 3; ++stride) {
+    const std::string log = random_log(random, kEventKinds);
+    std::size_t refused = 0;
+    for (std::size_t bit = 0; bit < 8 * log.size(); bit += stride) {
+      std::string flipped = log;
+      char& byte = flipped[bit / 8];
+      byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (bit % 8)));
+      refused += read_all(flipped).ok() ? 0u : 1u;
+    }
+    EXPECT_GT(refused, 0u);
+  }
+}
+
+TEST(DecisionLog, AnErrorLeavesTheRecordsBeforeItGood) {
+  std::string log = header();
+  append_event(log, Event{Time(1), NodeRemoved{"n1"}});
+  append_actions(log, {});
+  const std::size_t good = log.size();
+  append_event(log, Event{Time(2), NodeRemoved{"n2"}});  // and then the power went
+  LogReader reader = LogReader::open(log).value();
+  ASSERT_TRUE(reader.next().value().has_value());
+  for (int i = 0; i < 2; ++i) {
+    const auto broken = reader.next();
+    ASSERT_FALSE(broken.ok());
+    EXPECT_EQ(broken.error().message(),
+              "decision log, byte " + std::to_string(good + 5) + ": the log ends inside a number");
+  }
+}
+
+TEST(DecisionLog, RefusesWhatIsNotALog) {
+  EXPECT_EQ(LogReader::open("").error().message(),
+            "not a decision log: it does not begin with \"berthlog\"");
+  EXPECT_FALSE(LogReader::open("time,event\n1,submit\n").ok());
+  EXPECT_EQ(LogReader::open("berthlog\x02").error().message(),
+            "decision log of version 2; this program reads version 1: replay it with the release "
+            "that recorded it");
+  EXPECT_EQ(LogReader::open("berthlog").error().message(),
+            "decision log, byte 8: the log ends inside a number");
+}
+
+TEST(DecisionLog, RefusesAnUnknownTag) {
+  const std::string log = header() + std::string("\x02\x7F", 2);
+  LogReader reader = LogReader::open(log).value();
+  EXPECT_EQ(reader.next().error().message(),
+            "decision log, byte " + std::to_string(log.size() - 1) +
+                ": the kind of an event is 127; the largest known is 14");
+}
+
+TEST(DecisionLog, RefusesALengthThatTheInputCannotHold) {
+  // A removed node whose name claims 2^40 bytes.
+  const std::string log = header() + std::string("\x02\x01\x80\x80\x80\x80\x80\x20", 8);
+  LogReader reader = LogReader::open(log).value();
+  EXPECT_EQ(reader.next().error().message(),
+            "decision log, byte " + std::to_string(log.size() - 6) +
+                ": a length of 1099511627776 where 0 bytes are left");
+}
+
+TEST(DecisionLog, RefusesANumberOfMoreThan64Bits) {
+  const std::string log = header() + std::string(9, '\xFF') + "\x02";
+  LogReader reader = LogReader::open(log).value();
+  EXPECT_EQ(reader.next().error().message(),
+            "decision log, byte " + std::to_string(header().size()) + ": a number exceeds 64 bits");
+}
+
+TEST(DecisionLog, RefusesAWorkloadThatBreaksARule) {
+  RequestSpec spec;
+  spec.containers.push_back(
+      {.name = "main", .kind = ContainerKind::app, .gpu = DeviceAsk::memory_mib(4096)});
+  std::string log = header();
+  append_event(log, Event{Time(1), WorkloadSubmitted{Workload::task(
+                                       "job", Request::create(std::move(spec)).value())}});
+  append_actions(log, {});
+  const std::size_t at = log.find(std::string("\x80\x40", 2));  // 4096, zigzag
+  ASSERT_NE(at, std::string::npos);
+  log[at + 1] = '\0';  // 0 MiB
+  LogReader reader = LogReader::open(log).value();
+  const auto record = reader.next();
+  ASSERT_FALSE(record.ok());
+  EXPECT_NE(record.error().message().find(
+                "workload job: container main: GPU memory (MiB) is 0; it must lie between 1"),
+            std::string::npos)
+      << record.error().message();
+}
+
+TEST(DecisionLog, EncodesASubmitAndItsGrantWithoutAllocating) {
+  RequestSpec spec;
+  spec.cpu = Milli(4000);
+  spec.ram = Memory::mib(16384);
+  spec.containers.push_back(
+      {.name = "main", .kind = ContainerKind::app, .gpu = DeviceAsk::memory_mib(4096)});
+  const Event event{Time(1'700'000'000'000),
+                    WorkloadSubmitted{Workload::task("namespace/training-job-000017",
+                                                     Request::create(std::move(spec)).value())}};
+  Grant grant;
+  grant.containers = {{0, {{DeviceId(7u), 4096, 4096}}}};
+  const std::vector<Action> actions{Granted{WorkloadId(3u), 17, NodeId(2u)}};
+
+  std::string log;
+  log.reserve(1 << 20);
+  const char* const place = log.data();
+  constexpr std::size_t kRounds = 1000;
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    log.clear();
+    const auto start = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < kRounds; ++i) {
+      append_event(log, event);
+      append_actions(log, actions, finder_of(grant));
+    }
+    best = std::min(best, (std::chrono::steady_clock::now() - start).count());
+  }
+  EXPECT_EQ(log.data(), place);
+  EXPECT_LT(log.size() / kRounds, 120u);
+  const auto nanos = best / static_cast<std::int64_t>(kRounds);
+  RecordProperty("nanos_per_record", std::to_string(nanos));
+  EXPECT_LT(nanos, 20'000);  // a guard against the absurd; optimised builds take about a hundred
+}
+
+}  // namespace
+}  // namespace berth::core
