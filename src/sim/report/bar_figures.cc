@@ -12,7 +12,7 @@ namespace berth::sim {
 namespace {
 
 constexpr double kLeft = 170;
-constexpr double kRight = 150;
+constexpr double kRight = 190;  // room for the totals
 constexpr double kBar = 20;
 constexpr double kStep = 27;
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kFills = 11;  // empty, ten steps, the last one is full
 constexpr double kTitle = 18;
+constexpr double kWidestTitle = 230;
 constexpr double kGap = 14;
 
 // 0 = nothing on it, 10 = full, 1 … 9 between.
@@ -102,7 +103,7 @@ class HeatMap {
     double line_bottom = 0;
     for (const Block& block : blocks_) {
       const std::size_t wide = std::min(block.columns.size(), per_line);
-      const double width = std::max(150.0, static_cast<double>(wide) * cell_);
+      const double width = std::max(kWidestTitle, static_cast<double>(wide) * cell_);
       if (x > 0 && x + width > kFigureWidth) {
         x = 0;
         bottom_ = line_bottom + kGap;

@@ -99,7 +99,7 @@ std::vector<double> axis_ticks(double from, double to, int count) {
   }
   std::vector<double> ticks;
   for (double tick = std::ceil(from / step - 1e-9) * step; tick <= to + step * 1e-6; tick += step) {
-    ticks.push_back(tick);
+    ticks.push_back(std::abs(tick) < step * 1e-6 ? 0 : tick);
   }
   return ticks;
 }
