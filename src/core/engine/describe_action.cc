@@ -70,8 +70,12 @@ class ActionText {
   }
 
   std::string workload(WorkloadId id) const {
-    const std::string_view uid = id.is_none() ? std::string_view() : engine_.uid(id);
-    return uid.empty() ? fmt::format("workload #{}", id.value()) : std::string(uid);
+    const std::string_view name = uid(id);
+    return name.empty() ? fmt::format("workload #{}", id.value()) : std::string(name);
+  }
+
+  std::string_view uid(WorkloadId id) const {
+    return id.is_none() ? std::string_view() : engine_.uid(id);
   }
 
   std::string node(NodeId id) const {
@@ -87,10 +91,9 @@ class ActionText {
   std::string places(WorkloadId id) const {
     std::string text;
     auto out = std::back_inserter(text);
-    const Workload* known =
-        id.is_none() || engine_.uid(id).empty() ? nullptr : engine_.workload(engine_.uid(id));
+    const auto known = engine_.workload(uid(id));
     for (const ContainerGrant& place : places_) {
-      const bool named = known != nullptr && place.container < known->request().containers().size();
+      const bool named = known && place.container < known->request().containers().size();
       for (const DeviceShare& share : place.shares) {
         fmt::format_to(out, "{}{} {} {} MiB", text.empty() ? ": " : ", ",
                        named ? known->request().containers()[place.container].name
