@@ -6,6 +6,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -16,7 +17,10 @@ namespace berth::core {
 class ChangeLog {
  public:
   std::uint64_t end() const { return end_; }
-  std::uint64_t begin() const { return end_ > ring_.size() ? end_ - ring_.size() : 0; }
+  // The earliest entry that is still here.
+  std::uint64_t begin() const {
+    return std::max(kept_from_, end_ > ring_.size() ? end_ - ring_.size() : 0);
+  }
 
   NodeId at(std::uint64_t sequence) const { return ring_[sequence & (ring_.size() - 1)]; }
   // Sequence number of the node's last change; 0 = never.
@@ -38,9 +42,10 @@ class ChangeLog {
   }
 
  private:
-  // Entries are found by their sequence modulo the size, so growing forgets them: readers that have
-  // not read everything then take the slow way.
+  // Entries are found by their sequence modulo the size, so growing moves them. What the smaller ring
+  // had lost stays lost.
   void grow() {
+    kept_from_ = begin();
     std::size_t size = 1024;
     while (size < 4 * last_.size()) {
       size *= 2;
@@ -55,6 +60,7 @@ class ChangeLog {
   std::vector<NodeId> ring_ = std::vector<NodeId>(1024);
   std::vector<std::uint64_t> last_;  // by NodeId
   std::uint64_t end_ = 0;
+  std::uint64_t kept_from_ = 0;
 };
 
 }  // namespace berth::core

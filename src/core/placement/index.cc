@@ -104,6 +104,11 @@ void PlacementIndex::order_nodes() {
       domains_[domain].first = i;
     }
   }
+  by_name_.clear();
+  if (policy_->draws()) {
+    by_name_ = order_;
+    std::ranges::sort(by_name_, {}, [&](NodeId node) -> const std::string& { return fleet_.node(node).name; });
+  }
   guarded_.resize(fleet_.node_slots(), false);
   pages_.clear();
   order_known_ = true;
@@ -170,6 +175,10 @@ std::uint16_t PlacementIndex::group_for(Page& page, GroupKey key) {
   page.minima.emplace_back(domains_[key.domain], group);
   page.minima.emplace_back(domains_[key.domain], group);
   return group;
+}
+
+bool PlacementIndex::takes(const Page& page, NodeId node) const {
+  return (page.group[0][position_[node.index()]] & kRefused) == 0;
 }
 
 void PlacementIndex::clear_plane(Page& page, std::size_t plane, std::size_t position) {
@@ -384,26 +393,6 @@ void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard
   }
 }
 
-Selection PlacementIndex::draw(const Shape& shape, Page& page, const GuardRule& guard) {
-  std::vector<Selection> feasible;
-  for (const NodeId node : order_) {
-    const std::uint16_t group = page.group[0][position_[node.index()]];
-    if ((group & kRefused) == 0) {
-      feasible.push_back({.node = node});
-    }
-  }
-  Best best;
-  consider_guarded(shape, guard, best);
-  if (!best.selection.node.is_none()) {
-    feasible.push_back(best.selection);
-  }
-  if (feasible.empty()) {
-    return {};
-  }
-  std::ranges::sort(feasible, {}, [](const Selection& s) { return s.node; });
-  return feasible[draw_->below(static_cast<std::uint32_t>(feasible.size()))];
-}
-
 Selection PlacementIndex::select(ShapeId id, const GuardRule& guard) {
   Page& page = refreshed(id);
   const Shape& shape = shapes_.at(id);
@@ -466,7 +455,8 @@ std::vector<ContainerPlaces> PlacementIndex::places(ShapeId id, const Selection&
                          .fit = &fit.asks[0],
                          .fits = found.fits,
                          .cpu = shape.cpu,
-                         .ram = shape.ram};
+                         .ram = shape.ram,
+                         .drawn = selection.drawn};
   return {{.container = shape.gpu_containers[0], .places = policy_->choose(input, selection.way)}};
 }
 

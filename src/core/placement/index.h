@@ -36,6 +36,7 @@ struct Selection {
   bool opens_idle = false;
   std::int64_t cost = 0;     // rounded
   std::uint64_t allowed = ~std::uint64_t{0};  // device places that the guard left
+  std::uint32_t drawn = 0;   // policies that draw: which of the places that fit
 };
 
 // How many present nodes refuse a shape, by reason; index = Cause.
@@ -115,7 +116,9 @@ class PlacementIndex {
   void consider_guarded(const Shape& shape, const GuardRule& guard, Best& best) const;
   void consider(const Shape& shape, NodeId node, const Answer& answer, const NodeValue& value,
                 std::uint64_t allowed, Best& best) const;
-  Selection draw(const Shape& shape, Page& page, const GuardRule& guard);
+  bool takes(const Page& page, NodeId node) const;
+  Selection draw(const Shape& shape, const Page& page, const GuardRule& guard);
+  void draw_place(const Shape& shape, Selection& selection);
 
   const Fleet& fleet_;
   const Ledger& ledger_;
@@ -131,6 +134,7 @@ class PlacementIndex {
   std::vector<std::uint32_t> position_;  // by node
   std::vector<std::uint16_t> ordered_domain_;  // by node: domain when it was ordered
   std::vector<Span> domains_;            // by domain: range of positions
+  std::vector<NodeId> by_name_;          // present nodes; only for policies that draw
   std::vector<bool> guarded_;            // by node
   std::vector<NodeId> guarded_list_;
   std::vector<Page> pages_;              // by shape

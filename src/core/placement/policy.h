@@ -55,6 +55,7 @@ struct PlaceInput {
   std::uint64_t fits = 0;     // device places that may take it now
   std::int64_t cpu = 0;       // what the placement takes of the node
   std::int64_t ram = 0;
+  std::uint32_t drawn = 0;    // policies that draw: below the number of places that fit
 };
 
 struct Candidate {
