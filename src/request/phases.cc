@@ -1,5 +1,7 @@
 #include "request/phases.h"
 
+#include <algorithm>
+
 namespace berth::request {
 
 namespace {

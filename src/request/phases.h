@@ -1,8 +1,8 @@
 // The phases of a pod: which of its containers run at the same time. Private to src/request.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/model/request.h"
@@ -13,9 +13,15 @@ namespace berth::request {
 // `kind_of` gives the core::ContainerKind of an element.
 template <typename T, typename KindOf>
 void sort_by_start(std::vector<T>& containers, KindOf kind_of) {
-  std::stable_partition(containers.begin(), containers.end(), [&](const T& container) {
-    return kind_of(container) != core::ContainerKind::app;
-  });
+  std::vector<T> ordered;
+  ordered.reserve(containers.size());
+  for (const bool apps : {false, true}) {
+    for (T& container : containers) {
+      const bool is_app = kind_of(container) == core::ContainerKind::app;
+      if (is_app == apps) ordered.push_back(std::move(container));
+    }
+  }
+  containers = std::move(ordered);
 }
 
 struct PhaseUse {

@@ -109,6 +109,17 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return above[b.size()];
 }
 
+auto order_of(const Finding& f) {
+  return std::tie(f.key, f.container, f.code, f.value, f.rule, f.position);
+}
+
+template <typename Order>
+void sort_once(std::vector<Finding>& findings, Order order) {
+  std::sort(findings.begin(), findings.end(),
+            [&](const Finding& a, const Finding& b) { return order(a) < order(b); });
+  findings.erase(std::unique(findings.begin(), findings.end()), findings.end());
+}
+
 }  // namespace
 
 std::string_view reason_name(ReasonCode code) {
@@ -147,13 +158,11 @@ std::string Finding::text() const {
                      where);
 }
 
-void sort_findings(std::vector<Finding>& findings) {
-  const auto order = [](const Finding& f) {
-    return std::tie(f.key, f.container, f.code, f.value, f.rule, f.position);
-  };
-  std::sort(findings.begin(), findings.end(),
-            [&](const Finding& a, const Finding& b) { return order(a) < order(b); });
-  findings.erase(std::unique(findings.begin(), findings.end()), findings.end());
+void sort_findings(std::vector<Finding>& findings) { sort_once(findings, order_of); }
+
+void sort_by_position(std::vector<Finding>& findings) {
+  sort_once(findings,
+            [](const Finding& f) { return std::tuple_cat(std::tie(f.position), order_of(f)); });
 }
 
 Error to_error(const std::vector<Finding>& findings) {

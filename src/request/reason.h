@@ -87,7 +87,7 @@ struct Complaint {
 template <typename T>
 using Parsed = std::expected<T, Complaint>;
 
-// A complaint about one key. Findings of one request are sorted by key, then container, then code.
+// A complaint about one key.
 struct Finding {
   ReasonCode code = ReasonCode::bad_value;
   std::string key = {};
@@ -101,7 +101,9 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
+// By key, container and code, or by position first; each finding once.
 void sort_findings(std::vector<Finding>& findings);
+void sort_by_position(std::vector<Finding>& findings);
 
 // All of them as one invalid_argument, a line each. Requires: not empty.
 Error to_error(const std::vector<Finding>& findings);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 #include <fmt/format.h>
 
@@ -381,11 +380,8 @@ void Reader::make(core::RequestSpec spec) {
 }
 
 WordsOutcome Reader::finish() {
-  for (auto* findings : {&outcome_.errors, &outcome_.warnings}) {
-    sort_findings(*findings);
-    std::stable_sort(findings->begin(), findings->end(),
-                     [](const Finding& a, const Finding& b) { return a.position < b.position; });
-  }
+  sort_by_position(outcome_.errors);
+  sort_by_position(outcome_.warnings);
   return std::move(outcome_);
 }
 
