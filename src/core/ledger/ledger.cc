@@ -121,7 +121,10 @@ DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
       continue;
     }
     ++grants;
-    face.use = holding.exclusive ? DeviceUse::whole : DeviceUse::shared;
+    // An adopted share may stand beside a whole grant; the device is still not to be shared.
+    if (face.use != DeviceUse::whole) {
+      face.use = holding.exclusive ? DeviceUse::whole : DeviceUse::shared;
+    }
     face.mode = holding.mode;
   }
   const std::int64_t usable = book.usable;
@@ -172,7 +175,8 @@ void Ledger::update_foreign(DeviceBook& book) const {
     for (const Holding& holding : book.holdings) {
       explained = saturating_add(explained, holding.measured);
     }
-    book.foreign = std::max<std::int64_t>(0, book.used - explained);
+    // Certain now; also the floor for device totals, should attribution fail later.
+    book.foreign = book.floor = std::max<std::int64_t>(0, book.used - explained);
     return;
   }
   if (book.holdings.empty()) {
