@@ -135,6 +135,12 @@ class CheckLayers(unittest.TestCase):
         self.write("src/base/BadName.cc", "\n")
         self.assert_breach("src/base/BadName.cc:1:", "snake_case")
 
+    def test_wants_examples_for_a_fuzzer(self):
+        self.write("src/base/text_fuzz.cc", "\n")
+        self.assert_breach("src/base/text_fuzz.cc:1:", "fuzz/corpus/text_fuzz")
+        self.write("fuzz/corpus/text_fuzz/one", "x")
+        self.assert_passes()
+
     def test_does_not_pass_on_an_empty_tree(self):
         with tempfile.TemporaryDirectory() as empty:
             done = subprocess.run([TOOL, empty], capture_output=True, text=True, check=False)
