@@ -8,7 +8,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "cli/suggest.h"
+#include "base/suggest.h"
 
 namespace berth::cli {
 

@@ -232,7 +232,8 @@ class TaskSearcher {
                  .face = input_.on.face,
                  .devices = faces,
                  .ids = input_.on.ids,
-                 .ledger = input_.on.ledger};
+                 .ledger = input_.on.ledger,
+                 .uuid_ranks = input_.on.uuid_ranks};
     DeviceAsk one = input_.shape.ask(item.ask);
     one.count = 1;
     const NodeValue value = policy_.value_of(on);

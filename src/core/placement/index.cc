@@ -1,8 +1,8 @@
 #include "core/placement/index.h"
 
 #include <algorithm>
-#include <numeric>
-#include <tuple>
+
+#include "core/placement/by_level.h"
 
 namespace berth::core {
 
@@ -16,6 +16,11 @@ constexpr std::uint16_t kGuarded = kRefused | 0x4000;  // counted by the caller'
 
 void PlacementIndex::set_policy(std::unique_ptr<Policy> policy, std::uint64_t seed) {
   policy_ = std::move(policy);
+  by_level_.reset();
+  if (!policy_->reads_hints() && !policy_->draws()) {
+    by_level_ = std::make_unique<ByLevelPolicy>(
+        LevelOrders{.nodes = policy_->leaning(), .devices = policy_->leaning()});
+  }
   seed_ = seed;
   draw_.reset();
   values_.clear();
@@ -30,13 +35,18 @@ void PlacementIndex::forget(ShapeId shape) {
   }
 }
 
+const Policy& PlacementIndex::policy_for(const Shape& shape) const {
+  return shape.hinted && by_level_ != nullptr ? *by_level_ : *policy_;
+}
+
 NodeInput PlacementIndex::input_of(NodeId node) const {
   return {.id = node,
           .node = fleet_.node(node),
           .face = ledger_.node(node),
           .devices = ledger_.faces(node),
           .ids = fleet_.devices_of(node),
-          .ledger = ledger_};
+          .ledger = ledger_,
+          .uuid_ranks = uuid_ranks_};
 }
 
 // Brings every node's value, and the policy's cluster-wide sums, up to date.
@@ -69,55 +79,11 @@ void PlacementIndex::sync_values() {
   values_seen_ = log.end();
 }
 
-void PlacementIndex::order_nodes() {
-  if (!draw_.has_value() && policy_->draws()) {
-    // placement.md 2: `random` goes on with the generator that shuffled the node order.
-    draw_.emplace(seed_);
-    std::vector<std::uint32_t> order(fleet_.present_nodes());
-    draw_->shuffle(std::span(order));
-  }
-  order_.clear();
-  for (std::size_t i = 0; i < fleet_.node_slots(); ++i) {
-    if (fleet_.present(NodeId(i))) {
-      order_.push_back(NodeId(i));
-    }
-  }
-  std::ranges::sort(order_, [&](NodeId a, NodeId b) {
-    const Node& left = fleet_.node(a);
-    const Node& right = fleet_.node(b);
-    return std::tie(left.tie_rank, left.name) < std::tie(right.tie_rank, right.name);
-  });
-  rank_.assign(fleet_.node_slots(), 0);
-  for (std::size_t i = 0; i < order_.size(); ++i) {
-    rank_[order_[i].index()] = static_cast<std::int64_t>(i);
-  }
-  std::ranges::stable_sort(order_, {}, [&](NodeId node) { return values_[node.index()].domain; });
-  position_.assign(fleet_.node_slots(), 0);
-  domains_.clear();
-  for (std::uint32_t i = 0; i < order_.size(); ++i) {
-    position_[order_[i].index()] = i;
-    const std::uint16_t domain = values_[order_[i].index()].domain;
-    if (domains_.size() <= domain) {
-      domains_.resize(domain + 1U);
-    }
-    if (domains_[domain].count++ == 0) {
-      domains_[domain].first = i;
-    }
-  }
-  by_name_.clear();
-  if (policy_->draws()) {
-    by_name_ = order_;
-    std::ranges::sort(by_name_, {}, [&](NodeId node) -> const std::string& { return fleet_.node(node).name; });
-  }
-  guarded_.resize(fleet_.node_slots(), false);
-  pages_.clear();
-  order_known_ = true;
-}
-
 PlacementIndex::Answer PlacementIndex::answer(const Shape& shape, NodeId node, const NodeValue& value,
                                               std::uint64_t allowed) const {
   ++steps_;
   Answer answer;
+  const Policy& policy = policy_for(shape);
   const NodeInput on = input_of(node);
   answer.cause = node_refusal(shape, on.face);
   if (answer.cause == Cause::none && (shape.constrained || !on.node.taints.empty())) {
@@ -127,7 +93,7 @@ PlacementIndex::Answer PlacementIndex::answer(const Shape& shape, NodeId node, c
     return answer;
   }
   if (!shape.wants_gpu()) {
-    answer.candidates = policy_->evaluate({.on = on,
+    answer.candidates = policy.evaluate({.on = on,
                                            .value = value,
                                            .shape = shape,
                                            .ask = nullptr,
@@ -140,7 +106,7 @@ PlacementIndex::Answer PlacementIndex::answer(const Shape& shape, NodeId node, c
   const StaticFit& fit = shapes_.fit(shape.id, types_, fleet_, node);
   if (!shape.simple) {
     const TaskSearch found =
-        search_task(*policy_, {.on = on, .shape = shape, .fit = fit, .allowed = allowed});
+        search_task(policy, {.on = on, .shape = shape, .fit = fit, .allowed = allowed});
     answer.cause = found.cause;
     if (found.cause == Cause::none) {
       answer.candidates.add({.base = found.base, .lost = found.lost, .opens_idle = found.opens_idle});
@@ -151,7 +117,7 @@ PlacementIndex::Answer PlacementIndex::answer(const Shape& shape, NodeId node, c
   const AskPlaces found = places_for(ask, fit.asks[0], on.devices, allowed);
   answer.cause = found.cause;
   if (found.cause == Cause::none) {
-    answer.candidates = policy_->evaluate({.on = on,
+    answer.candidates = policy.evaluate({.on = on,
                                            .value = value,
                                            .shape = shape,
                                            .ask = &ask,
@@ -305,8 +271,9 @@ PlacementIndex::Page& PlacementIndex::refreshed(ShapeId id) {
 
 void PlacementIndex::best_in_trees(const Shape& shape, Page& page, Best& best) {
   page.offsets.assign(page.keys.size(), 0);
-  policy_->offsets(shape, page.keys, page.offsets);
-  const std::int64_t grain = policy_->grain();
+  const Policy& policy = policy_for(shape);
+  policy.offsets(shape, page.keys, page.offsets);
+  const std::int64_t grain = policy.grain();
   for (std::size_t i = 0; i < page.minima.size(); ++i) {
     const std::int64_t least = page.minima[i].least();
     if (least != kNoCost) {
@@ -360,14 +327,15 @@ void PlacementIndex::consider(const Shape& shape, NodeId node, const Answer& ans
   for (std::size_t i = 0; i < count; ++i) {
     keys[i] = {.domain = value.domain, .lost = answer.candidates.at[i].lost};
   }
-  policy_->offsets(shape, std::span(keys).first(count), std::span(offsets).first(count));
+  const Policy& policy = policy_for(shape);
+  policy.offsets(shape, std::span(keys).first(count), std::span(offsets).first(count));
   std::size_t way = 0;
   if (count > 1 &&
       answer.candidates.at[1].base + offsets[1] < answer.candidates.at[0].base + offsets[0]) {
     way = 1;
   }
   const std::int64_t cost =
-      round_cost(answer.candidates.at[way].base + offsets[way], policy_->grain());
+      round_cost(answer.candidates.at[way].base + offsets[way], policy.grain());
   const std::int64_t rank = rank_[node.index()];
   if (cost < best.cost || (cost == best.cost && rank < best.rank)) {
     best.cost = cost;
@@ -437,11 +405,12 @@ std::vector<ContainerPlaces> PlacementIndex::places(ShapeId id, const Selection&
   if (!shape.wants_gpu()) {
     return {};
   }
+  const Policy& policy = policy_for(shape);
   const NodeInput on = input_of(selection.node);
   const StaticFit& fit = shapes_.fit(id, types_, fleet_, selection.node);
   if (!shape.simple) {
     TaskSearch found = search_task(
-        *policy_, {.on = on, .shape = shape, .fit = fit, .allowed = selection.allowed});
+        policy, {.on = on, .shape = shape, .fit = fit, .allowed = selection.allowed});
     ASSERT(found.cause == Cause::none, selection.node.value());
     return std::move(found.containers);
   }
@@ -457,7 +426,7 @@ std::vector<ContainerPlaces> PlacementIndex::places(ShapeId id, const Selection&
                          .cpu = shape.cpu,
                          .ram = shape.ram,
                          .drawn = selection.drawn};
-  return {{.container = shape.gpu_containers[0], .places = policy_->choose(input, selection.way)}};
+  return {{.container = shape.gpu_containers[0], .places = policy.choose(input, selection.way)}};
 }
 
 void PlacementIndex::set_guarded(NodeId node, bool guarded) {

@@ -53,7 +53,7 @@ class PlacementIndex {
   // Forgets everything and ranks by this policy from now on.
   void set_policy(std::unique_ptr<Policy> policy, std::uint64_t seed);
   const Policy& policy() const { return *policy_; }
-  // The set or the order of nodes changed.
+  // The set of nodes, their tie ranks, or the devices of one changed.
   void fleet_changed() { order_known_ = false; }
   // The shape is gone.
   void forget(ShapeId shape);
@@ -70,6 +70,7 @@ class PlacementIndex {
   // Containers and devices on the selected node.
   std::vector<ContainerPlaces> places(ShapeId shape, const Selection& selection) const;
 
+  // The caller marks the node as changed too (Ledger::touch).
   void set_guarded(NodeId node, bool guarded);
   bool is_guarded(NodeId node) const;
 
@@ -100,6 +101,9 @@ class PlacementIndex {
   };
 
   void order_nodes();
+  void rank_uuids();
+  // The one that ranks this shape: the policy, or the order by level that the request asks for.
+  const Policy& policy_for(const Shape& shape) const;
   void sync_values();
   NodeInput input_of(NodeId node) const;
   Answer answer(const Shape& shape, NodeId node, const NodeValue& value, std::uint64_t allowed) const;
@@ -125,6 +129,7 @@ class PlacementIndex {
   const NodeTypes& types_;
   Shapes& shapes_;
   std::unique_ptr<Policy> policy_;
+  std::unique_ptr<Policy> by_level_;     // for requests with hints; null: the policy reads them
   std::uint64_t seed_ = 0;
   std::vector<NodeValue> values_;        // by node
   std::uint64_t values_seen_ = 0;
@@ -134,6 +139,7 @@ class PlacementIndex {
   std::vector<std::uint32_t> position_;  // by node
   std::vector<std::uint16_t> ordered_domain_;  // by node: domain when it was ordered
   std::vector<Span> domains_;            // by domain: range of positions
+  std::vector<std::uint32_t> uuid_ranks_;  // by device; only for policies that rank UUIDs
   std::vector<NodeId> by_name_;          // present nodes; only for policies that draw
   std::vector<bool> guarded_;            // by node
   std::vector<NodeId> guarded_list_;

@@ -44,6 +44,9 @@ struct NodeInput {
   std::span<const DeviceFace> devices;
   std::span<const DeviceId> ids;  // of the devices
   const Ledger& ledger;           // for policies that look at who holds what
+  // By DeviceId: the place of its UUID among all present ones in byte order. Only for evaluate() and
+  // choose() of policies that rank UUIDs; it changes with the fleet alone.
+  std::span<const std::uint32_t> uuid_ranks = {};
 };
 
 struct PlaceInput {
@@ -106,6 +109,11 @@ class Policy {
   // Bases of a task's containers add up to the node's; else they judge the node as it was, and the
   // hardest container's stands for all.
   bool adds_up() const { return adds_up_; }
+  bool ranks_uuids() const { return ranks_uuids_; }
+  // Obeys OrderHints itself. Else requests with hints are ranked by level (by_level.h), where a level
+  // without a hint follows the policy's leaning.
+  bool reads_hints() const { return reads_hints_; }
+  OrderHint leaning() const { return leaning_; }
   bool packs() const { return packs_; }          // prefers filling used devices: promises outrank opening
 
  protected:
@@ -113,6 +121,9 @@ class Policy {
   bool draws_ = false;
   bool packs_ = false;
   bool adds_up_ = true;
+  bool ranks_uuids_ = false;
+  bool reads_hints_ = false;
+  OrderHint leaning_ = OrderHint::pack;
 };
 
 // total to the nearest multiple of grain, halves away from zero (placement.md 5.8).

@@ -70,6 +70,11 @@ void describe(Shape& shape) {
     shape.by_uuid =
         shape.by_uuid || !gpu.filter.use_uuids.empty() || !gpu.filter.avoid_uuids.empty();
   }
+  for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
+    const DeviceAsk& ask = shape.ask(i);
+    shape.hinted = shape.hinted || ask.node_order != OrderHint::policy ||
+                   ask.device_order != OrderHint::policy;
+  }
   shape.simple = shape.simple && shape.gpu_containers.size() <= 1;
   shape.cpu = shape.request.cpu().count();
   shape.ram = shape.request.ram().in_bytes();

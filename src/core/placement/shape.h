@@ -70,6 +70,7 @@ struct Shape {
   bool simple = true;                            // at most one GPU container, an app, no NUMA rule
   bool constrained = false;                      // node names, labels or tolerations matter
   bool by_uuid = false;                          // static fit differs between nodes of a type
+  bool hinted = false;                           // asks for an order of nodes or devices of its own
   std::int64_t references = 0;                   // workloads of this shape that are known
 
   const DeviceAsk& ask(std::size_t i) const {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace berth::cli {
+namespace berth {
 
 // Edits (insert, delete, replace, swap of neighbours) that turn one word into the other. Case
 // counts.
@@ -16,4 +16,4 @@ namespace berth::cli {
 // first listed. Empty only if nothing is known.
 [[nodiscard]] std::string nearest(std::string_view typed, std::span<const std::string> known);
 
-}  // namespace berth::cli
+}  // namespace berth

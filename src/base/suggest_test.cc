@@ -1,4 +1,4 @@
-#include "cli/suggest.h"
+#include "base/suggest.h"
 
 #include <string>
 #include <vector>
@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace berth::cli {
+namespace berth {
 namespace {
 
 TEST(Suggest, CountsEditsAndSwapsOfNeighbours) {
@@ -33,4 +33,4 @@ TEST(Suggest, PrefersTheFewestEditsThenTheFirstListed) {
 }
 
 }  // namespace
-}  // namespace berth::cli
+}  // namespace berth

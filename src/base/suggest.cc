@@ -1,11 +1,11 @@
-#include "cli/suggest.h"
+#include "base/suggest.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
 
-namespace berth::cli {
+namespace berth {
 
 std::size_t edit_distance(std::string_view left, std::string_view right) {
   // Rows of the usual table; a swap of neighbours looks back two rows (optimal string alignment).
@@ -49,4 +49,4 @@ std::string nearest(std::string_view typed, std::span<const std::string> known) 
   return best;
 }
 
-}  // namespace berth::cli
+}  // namespace berth
