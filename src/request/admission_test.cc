@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "request/pod_test_support.h"
+#include "request/pod_support_test.h"
 
 namespace berth::request {
 namespace {

@@ -1,6 +1,7 @@
 #include "request/decimal.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/assert.h"
 
@@ -48,9 +49,9 @@ std::optional<std::int64_t> take_exponent(std::string_view& text) {
 // Doubles 0.DIGITS and returns what spills over the decimal point.
 int double_fraction(std::string& digits) {
   int carry = 0;
-  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit) {
-    const int doubled = 2 * (*digit - '0') + carry;
-    *digit = static_cast<char>('0' + doubled % 10);
+  for (char& digit : digits | std::views::reverse) {
+    const int doubled = 2 * (digit - '0') + carry;
+    digit = static_cast<char>('0' + doubled % 10);
     carry = doubled / 10;
   }
   return carry;

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "request/pod.h"
-#include "request/pod_test_support.h"
+#include "request/pod_support_test.h"
 
 namespace berth::request {
 namespace {

@@ -13,7 +13,7 @@ namespace berth::request {
 namespace {
 
 // In the order of ReasonCode.
-constexpr std::array<std::string_view, static_cast<std::size_t>(ReasonCode::kCount)> kNames{
+constexpr std::array<std::string_view, kReasonCodes> kNames{
     "BadMemory",
     "MemoryBelowMinimum",
     "BadMemoryUnit",
@@ -129,7 +129,7 @@ std::string_view reason_name(ReasonCode code) {
 }
 
 std::optional<ReasonCode> reason_from_name(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  const auto* found = std::find(kNames.begin(), kNames.end(), name);
   if (found == kNames.end()) return std::nullopt;
   return static_cast<ReasonCode>(found - kNames.begin());
 }
@@ -182,6 +182,8 @@ std::optional<std::string_view> nearest(std::string_view word,
   std::size_t best_distance =
       word.size() / 3 + 1;  // one slip per three letters is still the same word
   for (const std::string_view candidate : candidates) {
+    const std::size_t longer = std::max(word.size(), candidate.size());
+    if (longer - std::min(word.size(), candidate.size()) > best_distance) continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance || (distance == best_distance && !best)) {
       best = candidate;

@@ -70,8 +70,8 @@ enum class ReasonCode : std::uint8_t {
   unsupported_family,
   misplaced_key,
   hint_ignored,
-  kCount,
 };
+inline constexpr std::size_t kReasonCodes = static_cast<std::size_t>(ReasonCode::hint_ignored) + 1;
 
 // "BadMemory".
 std::string_view reason_name(ReasonCode code);

@@ -82,8 +82,8 @@ struct Quantity {
   const Suffix* suffix = nullptr;  // null: there is a suffix, but none we know
 
   std::optional<std::int64_t> scaled_up(int extra_thousands, std::int64_t max) const {
-    return number.value.scaled_up(3 * (suffix->thousands + extra_thousands), 10 * suffix->kibis,
-                                  max);
+    return number.value.scaled_up(std::int64_t{3} * (suffix->thousands + extra_thousands),
+                                  10 * suffix->kibis, max);
   }
 };
 
@@ -202,7 +202,7 @@ Parsed<std::int64_t> parse_resource_integer(std::string_view text, const Integer
     return complain(rule.bad_unit, fmt::format("{}, without a unit", rule.expected));
   }
   const Decimal& value = quantity->number.value;
-  const std::int64_t shift = 3 * quantity->suffix->thousands;
+  const std::int64_t shift = std::int64_t{3} * quantity->suffix->thousands;
   std::string_view significant = value.digits;
   while (significant.ends_with('0'))
     significant.remove_suffix(1);
@@ -258,8 +258,8 @@ Parsed<Memory> parse_lease_size(std::string_view text) {
                     "one of the units K M G T, KiB MiB GiB TiB (powers of 1024) or KB MB GB TB (of "
                     "1000), exactly as written here");
   }
-  const auto bytes = number->value.scaled_up(3 * suffix->thousands, 10 * suffix->kibis,
-                                             kMaxLeaseMib * Memory::kBytesPerMib);
+  const auto bytes = number->value.scaled_up(
+      std::int64_t{3} * suffix->thousands, 10 * suffix->kibis, kMaxLeaseMib * Memory::kBytesPerMib);
   if (!bytes) return complain(ReasonCode::bad_memory, fmt::format("at most {} MiB", kMaxLeaseMib));
   return Memory::mib(Memory::bytes(*bytes).ceil_mib());
 }

@@ -15,7 +15,7 @@ namespace {
 template <typename T>
 ReasonCode code_of(const Parsed<T>& parsed) {
   EXPECT_FALSE(parsed.has_value());
-  return parsed.has_value() ? ReasonCode::kCount : parsed.error().code;
+  return parsed.has_value() ? ReasonCode::hint_ignored : parsed.error().code;
 }
 
 std::int64_t quantity_mib(std::string_view text) {
@@ -316,7 +316,7 @@ TEST(Nearest, FindsTheWordThatWasMeant) {
 }
 
 TEST(ReasonNames, AreDifferentAndReadBack) {
-  for (std::size_t i = 0; i < static_cast<std::size_t>(ReasonCode::kCount); ++i) {
+  for (std::size_t i = 0; i < kReasonCodes; ++i) {
     const auto code = static_cast<ReasonCode>(i);
     EXPECT_EQ(reason_from_name(reason_name(code)), code) << reason_name(code);
   }

@@ -347,7 +347,7 @@ constexpr auto kRules = [] {
 std::span<const WordRule> word_rules() { return kRules; }
 
 const WordRule* find_word(std::string_view name) {
-  const auto found =
+  const auto* found =
       std::find_if(kRules.begin(), kRules.end(), [&](const WordRule& r) { return r.name == name; });
   return found == kRules.end() ? nullptr : &*found;
 }

@@ -1,6 +1,7 @@
 #include "request/words.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -33,10 +34,10 @@ bool is_pod_form(const TaskDraft& task) {
 
 // Words that size or steer a GPU; the pod form has annotations and limits for them.
 bool is_gpu_word(std::string_view name) {
-  static const std::set<std::string_view> kOthers{"cpu",      "ram",       "limits", "annotations",
-                                                  "name",     "kind",      "node",   "node_labels",
-                                                  "tolerate", "containers"};
-  return !kOthers.contains(name);
+  static const std::set<std::string_view> others{"cpu",      "ram",       "limits", "annotations",
+                                                 "name",     "kind",      "node",   "node_labels",
+                                                 "tolerate", "containers"};
+  return !others.contains(name);
 }
 
 class Reader {
@@ -167,7 +168,7 @@ class Reader {
   void build();
   void build_from_pod();
   PodWords pod_words();
-  void place_finding(Finding& finding) const;
+  void set_positions(std::vector<Finding>& findings) const;
   void make(core::RequestSpec spec);
   WordsOutcome finish();
 
@@ -180,11 +181,11 @@ class Reader {
 // At most one of the words that say a size may ask for something.
 bool Reader::check_one_size(const ContainerDraft& draft) {
   std::vector<std::string_view> sizes;
-  if (draft.memory && *draft.memory > Memory()) sizes.push_back("gpu_memory");
-  if (draft.fraction) sizes.push_back("gpu_fraction");
-  if (draft.shared.value_or(0) > 0) sizes.push_back("gpu_shared");
-  if (draft.whole.value_or(0) > 0) sizes.push_back("whole");
-  if (draft.mig) sizes.push_back("mig");
+  if (draft.memory && *draft.memory > Memory()) sizes.emplace_back("gpu_memory");
+  if (draft.fraction) sizes.emplace_back("gpu_fraction");
+  if (draft.shared.value_or(0) > 0) sizes.emplace_back("gpu_shared");
+  if (draft.whole.value_or(0) > 0) sizes.emplace_back("whole");
+  if (draft.mig) sizes.emplace_back("mig");
   for (std::size_t i = 1; i < sizes.size(); ++i) {
     const bool both_shares = sizes[0] == "gpu_memory" && sizes[i] == "gpu_fraction";
     complain(said(draft, sizes[i]),
@@ -334,27 +335,36 @@ PodWords Reader::pod_words() {
   return pod;
 }
 
-// Gives a finding of the pod grammar the position of the word it is about.
-void Reader::place_finding(Finding& finding) const {
-  const Word* word = task_.annotations_word;
+// Gives findings of the pod grammar the position of the word they are about.
+void Reader::set_positions(std::vector<Finding>& findings) const {
+  using Place = std::pair<std::string_view, std::string_view>;  // container, key
+  std::map<Place, const Word*> entries;
+  const Word* fallback = task_.annotations_word;
   for (const ContainerDraft& draft : task_.containers) {
-    for (const Word* entry : draft.limits) {
-      if (entry->key == finding.key && draft.name == finding.container) word = entry;
+    if (fallback == nullptr) fallback = draft.limits_word;
+    for (const Word* entry : draft.limits)
+      entries.emplace(Place(draft.name, entry->key), entry);
+  }
+  std::map<std::string_view, const Word*> annotations;
+  for (const Word* entry : task_.annotations)
+    annotations.emplace(entry->key, entry);
+
+  for (Finding& finding : findings) {
+    const Word* word = fallback;
+    if (const auto found = annotations.find(finding.key); found != annotations.end()) {
+      word = found->second;
+    } else if (const auto limit = entries.find(Place(finding.container, finding.key));
+               limit != entries.end()) {
+      word = limit->second;
     }
-    if (word == nullptr) word = draft.limits_word;
+    if (word != nullptr) finding.position = word->position;
   }
-  for (const Word* entry : task_.annotations) {
-    if (entry->key == finding.key) word = entry;
-  }
-  if (word != nullptr) finding.position = word->position;
 }
 
 void Reader::build_from_pod() {
   PodOutcome pod = read_pod(pod_words(), rules_);
-  for (auto* findings : {&pod.errors, &pod.warnings}) {
-    for (Finding& finding : *findings)
-      place_finding(finding);
-  }
+  set_positions(pod.errors);
+  set_positions(pod.warnings);
   outcome_.errors.insert(outcome_.errors.end(), pod.errors.begin(), pod.errors.end());
   outcome_.warnings.insert(outcome_.warnings.end(), pod.warnings.begin(), pod.warnings.end());
   if (!pod.ok()) return;

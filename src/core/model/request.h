@@ -36,8 +36,8 @@ enum class AskKind : std::uint8_t {
 // Order of devices that one request may ask for instead of the policy's (`hami.io/gpu-scheduler-policy`).
 enum class OrderHint : std::uint8_t { policy, pack, spread };
 
-// What must enforce the share (`nvidia.com/vgpu-mode`): any backend of the node, the guard library, a
-// MIG instance that is large enough, or MPS.
+// What must enforce a share (`nvidia.com/vgpu-mode`): any backend of the node, the guard library, a
+// MIG instance large enough, or MPS.
 enum class Backend : std::uint8_t { any, guard, mig, mps };
 
 // Which devices may serve. Empty lists do not restrict. A device must pass all of them.
