@@ -4,20 +4,13 @@ namespace berth {
 
 std::string_view error_code_name(ErrorCode code) {
   switch (code) {
-    case ErrorCode::invalid_argument:
-      return "invalid-argument";
-    case ErrorCode::not_found:
-      return "not-found";
-    case ErrorCode::already_exists:
-      return "already-exists";
-    case ErrorCode::conflict:
-      return "conflict";
-    case ErrorCode::exhausted:
-      return "exhausted";
-    case ErrorCode::unavailable:
-      return "unavailable";
-    case ErrorCode::internal:
-      return "internal";
+    case ErrorCode::invalid_argument: return "invalid-argument";
+    case ErrorCode::not_found: return "not-found";
+    case ErrorCode::already_exists: return "already-exists";
+    case ErrorCode::conflict: return "conflict";
+    case ErrorCode::exhausted: return "exhausted";
+    case ErrorCode::unavailable: return "unavailable";
+    case ErrorCode::internal: return "internal";
   }
   return "unknown";
 }

@@ -28,13 +28,16 @@ std::string_view error_code_name(ErrorCode code);
 class [[nodiscard]] Error {
  public:
   Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
   Error(ErrorCode code, std::string message, Error cause)
       : code_(code),
         message_(std::move(message)),
         cause_(std::make_shared<const Error>(std::move(cause))) {}
 
   ErrorCode code() const { return code_; }
+
   const std::string& message() const { return message_; }
+
   const Error* cause() const { return cause_.get(); }
 
   // The message, then every cause, joined by ": ".

@@ -16,13 +16,19 @@ template <typename Tag>
 class Id {
  public:
   constexpr Id() = default;
+
   constexpr explicit Id(std::uint32_t value) : value_(value) {}
+
   constexpr explicit Id(std::size_t value) : value_(static_cast<std::uint32_t>(value)) {}
 
   static constexpr Id none() { return Id(); }
+
   constexpr bool is_none() const { return value_ == kNone; }
+
   constexpr std::uint32_t value() const { return value_; }
+
   constexpr std::size_t index() const { return value_; }
+
   constexpr auto operator<=>(const Id&) const = default;
 
  private:

@@ -20,6 +20,7 @@ struct Granted {
   NodeId node;
   bool operator==(const Granted&) const = default;
 };
+
 // Room being freed is booked for it (L3); it becomes Granted when the room is there.
 struct Promised {
   WorkloadId workload;
@@ -27,6 +28,7 @@ struct Promised {
   NodeId node;
   bool operator==(const Promised&) const = default;
 };
+
 // A grant or promise that the engine takes back (unconfirmed, device gone, promise broken).
 struct Retracted {
   WorkloadId workload;
@@ -35,6 +37,7 @@ struct Retracted {
   bool lost = false;  // the device went away under it
   bool operator==(const Retracted&) const = default;
 };
+
 // The workload waits or can never run, for a reason that differs from the last one given.
 struct VerdictChanged {
   WorkloadId workload;
@@ -42,17 +45,20 @@ struct VerdictChanged {
   Cause cause = Cause::none;
   bool operator==(const VerdictChanged&) const = default;
 };
+
 // The workload is no longer known: cancelled, released, lost or timed out.
 struct Ended {
   WorkloadId workload;
   Cause why = Cause::none;
   bool operator==(const Ended&) const = default;
 };
+
 // Nothing will change before this time unless an event comes.
 struct WakeAt {
   Time time;
   bool operator==(const WakeAt&) const = default;
 };
+
 // The books and the device differ: said, never shrugged off.
 struct Notice {
   enum class Kind : std::uint8_t {

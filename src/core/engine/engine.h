@@ -3,9 +3,9 @@
 //   Engine engine(EngineConfig{});
 //   for (const Action& action : engine.apply(Event{now, WorkloadSubmitted{workload}})) { … }
 //
-// The engine holds the fleet, the ledger and the waiting workloads, and decides node, device and order
-// together on that one state. It starts no thread, reads no clock, opens no file and logs nothing:
-// the same events give the same actions, bit for bit, on every build.
+// The engine holds the fleet, the ledger and the waiting workloads, and decides node, device and
+// order together on that one state. It starts no thread, reads no clock, opens no file and logs
+// nothing: the same events give the same actions, bit for bit, on every build.
 //
 // Thread-safety: none; one decision thread drives it.
 // Invariants: those that verify() (verify.h) recomputes from scratch.
@@ -31,15 +31,15 @@ namespace berth::core {
 class Ledger;
 
 struct EngineConfig {
-  std::string policy = "pack";          // as in `berth policies`, or "nodes=X,devices=Y"
-  std::uint64_t policy_seed = 0;        // for `random`
-  std::optional<Duration> max_sample_age;  // S; empty = ledger-only: declared capacity counts
+  std::string policy = "pack";                  // as in `berth policies`, or "nodes=X,devices=Y"
+  std::uint64_t policy_seed = 0;                // for `random`
+  std::optional<Duration> max_sample_age;       // S; empty = ledger-only: declared capacity counts
   std::int64_t limit_overcommit_percent = 200;  // L4: sum of limits <= usable x this / 100
-  std::optional<int> device_cap;        // most grants on one shared device
-  bool reservations = true;             // head-of-line reservation and backfill (queues page 7)
-  Duration aging_step{600'000};         // + 1 priority point per step of waiting …
-  std::int64_t aging_max = 10;          // … at most this many
-  Duration releasing_horizon{120'000};  // how long a release is believed to free room soon (L3)
+  std::optional<int> device_cap;                // most grants on one shared device
+  bool reservations = true;                 // head-of-line reservation and backfill (queues page 7)
+  Duration aging_step{600'000};             // + 1 priority point per step of waiting …
+  std::int64_t aging_max = 10;              // … at most this many
+  Duration releasing_horizon{120'000};      // how long a release is believed to free room soon (L3)
   std::optional<Memory> whole_foreign_max;  // empty = max(512 MiB, 2 % of total) (interfaces.md 6)
   bool operator==(const EngineConfig&) const = default;
 };
@@ -71,13 +71,14 @@ struct WaitingItem {
 class Engine {
  public:
   // Errors: an unknown policy or a figure out of range, with the fix.
-  static Result<std::unique_ptr<Engine>> create(EngineConfig config, Stopwatch* stopwatch = nullptr);
+  static Result<std::unique_ptr<Engine>> create(EngineConfig config,
+                                                Stopwatch* stopwatch = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // The actions stay valid until the next call. An event that cannot be obeyed (unknown name, broken
-  // rule) changes nothing and is answered with Notice::refused_event.
+  // The actions stay valid until the next call. An event that cannot be obeyed (unknown name,
+  // broken rule) changes nothing and is answered with Notice::refused_event.
   std::span<const Action> apply(const Event& event);
 
   Time now() const;
@@ -89,7 +90,9 @@ class Engine {
   const Grant* grant(std::string_view uid) const;
   const Grant* grant(WorkloadId id) const;
   std::string_view uid(WorkloadId id) const;  // also of one that ended in the last apply()
-  const Workload* workload(std::string_view uid) const;
+  std::optional<Workload> workload(std::string_view uid) const;
+  std::optional<Outcome> outcome(std::string_view uid) const;
+  Cause cause(std::string_view uid) const;  // of waiting or never; none otherwise
 
   // The explained answer, words included. Error not_found when the workload is unknown.
   Result<Verdict> explain(std::string_view uid) const;
@@ -100,6 +103,7 @@ class Engine {
   std::int64_t steps() const;  // all steps so far: the engine's own measure of work
 
   class Impl;
+
   const Impl& impl() const { return *impl_; }  // for verify() and white-box tests
 
  private:
@@ -108,7 +112,8 @@ class Engine {
 };
 
 // Recomputes every derived figure from scratch and compares. Error internal naming the first
-// difference. For the simulator's --check, property tests and debug builds: cost is the whole fleet.
+// difference. For the simulator's --check, property tests and debug builds: cost is the whole
+// fleet.
 Result<void> verify(const Engine& engine);
 
 }  // namespace berth::core

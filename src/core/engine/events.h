@@ -1,7 +1,7 @@
 // Events: the only way into an engine. Each carries its time; nothing else changes anything.
 //
-// Names (node name, device UUID, workload UID) are the outside world's. An event that names something
-// unknown is answered, never asserted on.
+// Names (node name, device UUID, workload UID) are the outside world's. An event that names
+// something unknown is answered, never asserted on.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,12 @@ struct NodeUpserted {
   Node node;
   bool operator==(const NodeUpserted&) const = default;
 };
+
 struct NodeRemoved {
   std::string name;
   bool operator==(const NodeRemoved&) const = default;
 };
+
 struct DeviceCordoned {
   std::string uuid;
   bool cordoned = true;
@@ -37,10 +39,11 @@ struct DeviceObserved {
     Memory used;
     bool operator==(const Use&) const = default;
   };
+
   std::string uuid;
-  Time sampled_at;              // the sample's own time, in engine time
-  std::optional<Memory> used;   // everything in use on the device, driver reserve not included
-  bool attributed = false;      // `uses` is complete: what it does not explain is foreign
+  Time sampled_at;             // the sample's own time, in engine time
+  std::optional<Memory> used;  // everything in use on the device, driver reserve not included
+  bool attributed = false;     // `uses` is complete: what it does not explain is foreign
   std::vector<Use> uses;
   std::optional<DeviceHealth> health;
   bool operator==(const DeviceObserved&) const = default;
@@ -50,25 +53,30 @@ struct WorkloadSubmitted {
   Workload workload;
   bool operator==(const WorkloadSubmitted&) const = default;
 };
+
 // Leaves the queue, or gives the grant back, whatever its state.
 struct WorkloadCancelled {
   std::string uid;
   bool operator==(const WorkloadCancelled&) const = default;
 };
+
 struct GrantConfirmed {
   std::string uid;
   bool operator==(const GrantConfirmed&) const = default;
 };
+
 // The end has been asked for (a pod being deleted); its room is future room for two minutes (L3).
 struct GrantReleasing {
   std::string uid;
   bool operator==(const GrantReleasing&) const = default;
 };
+
 // It is gone: the claim ends. Also the ordinary end of a task.
 struct GrantReleased {
   std::string uid;
   bool operator==(const GrantReleased&) const = default;
 };
+
 // The harbour says the grant is no longer there (device gone, process gone, binding failed).
 struct GrantLost {
   std::string uid;
@@ -76,11 +84,13 @@ struct GrantLost {
   bool requeue = false;  // wait again with the old age instead of ending
   bool operator==(const GrantLost&) const = default;
 };
+
 // The init containers are done: the charge shrinks to the running phase.
 struct WorkloadInitialized {
   std::string uid;
   bool operator==(const WorkloadInitialized&) const = default;
 };
+
 // A grant that exists already (found after a restart, or adopted). Booked as it is, also where the
 // books then exceed the device: what runs is left alone.
 struct GrantAdopted {
@@ -91,6 +101,7 @@ struct GrantAdopted {
     std::int64_t limit_mib = 0;
     bool operator==(const Share&) const = default;
   };
+
   Workload workload;
   std::string node;
   std::vector<Share> shares;
@@ -116,6 +127,7 @@ struct HistoryChanged {
     std::int64_t count = 0;
     bool operator==(const Class&) const = default;
   };
+
   std::vector<Class> classes;
   bool operator==(const HistoryChanged&) const = default;
 };

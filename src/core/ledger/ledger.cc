@@ -131,8 +131,8 @@ DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
   face.usable = usable;
   face.blocked = blocked_cause(device, book, now_);
   face.headroom = std::max<std::int64_t>(0, usable - book.foreign - charged);
-  face.limit_room = std::max<std::int64_t>(
-      0, limit_ceiling(usable, rules_.limit_overcommit_percent) - limits);
+  face.limit_room =
+      std::max<std::int64_t>(0, limit_ceiling(usable, rules_.limit_overcommit_percent) - limits);
   face.nano_left = static_cast<std::int32_t>(std::max<std::int64_t>(0, kNano - nano));
   face.compute_left = static_cast<std::int16_t>(std::max<std::int64_t>(0, 1000 - compute));
   face.grants = static_cast<std::int16_t>(std::min<std::int64_t>(grants, 32767));
@@ -143,8 +143,8 @@ DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
   } else if (face.idle) {
     face.free_milli = 1000;
   } else {
-    face.free_milli =
-        static_cast<std::int16_t>(static_cast<Int128>(1000) * face.headroom / std::max<std::int64_t>(usable, 1));
+    face.free_milli = static_cast<std::int16_t>(static_cast<Int128>(1000) * face.headroom /
+                                                std::max<std::int64_t>(usable, 1));
   }
   return face;
 }
@@ -196,6 +196,17 @@ void Ledger::resum(DeviceBook& book) const {
     book.compute += holding.compute;
     book.releasing += holding.releasing ? charge_of(holding) : 0;
   }
+}
+
+void Ledger::forget_samples(DeviceId id) {
+  DeviceBook& book = books_[id.index()];
+  book.observed = book.attributed = book.used_known = false;
+  book.used = book.floor = book.foreign = 0;
+  book.sampled_at = Time();
+  for (Holding& holding : book.holdings) {
+    holding.measured = 0;
+  }
+  resum(book);
 }
 
 SampleEffect Ledger::observe(DeviceId id, const Sample& sample, Time now) {
@@ -277,9 +288,11 @@ void Ledger::book(WorkloadId workload, const Grant& grant) {
     Holding holding;
     holding.workload = workload;
     holding.mode = charge.mode;
-    holding.request = Memory::mib(grant.starting ? charge.starting_mib : charge.running_mib).in_bytes();
+    holding.request =
+        Memory::mib(grant.starting ? charge.starting_mib : charge.running_mib).in_bytes();
     holding.limit =
-        Memory::mib(grant.starting ? charge.starting_limit_mib : charge.running_limit_mib).in_bytes();
+        Memory::mib(grant.starting ? charge.starting_limit_mib : charge.running_limit_mib)
+            .in_bytes();
     holding.nano = grant.starting ? charge.starting_nano : charge.running_nano;
     holding.compute = charge.compute_milli;
     holding.exclusive = charge.exclusive;

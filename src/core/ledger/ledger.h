@@ -7,9 +7,9 @@
 //     foreign   = max(0, used - sum of measured use)                       attributed samples
 //               = floor + max(0, used - floor - sum of requests)           device totals only
 //
-// (design.md 4, leases.md 4), where `floor` is what was in use while nothing was granted. A grant is
-// booked through a Transaction, which leaves nothing behind unless it is committed. Every figure is
-// kept incrementally: no call costs more than the node it touches.
+// (design.md 4, leases.md 4), where `floor` is what was in use while nothing was granted. A grant
+// is booked through a Transaction, which leaves nothing behind unless it is committed. Every figure
+// is kept incrementally: no call costs more than the node it touches.
 //
 // Invariants (check() recomputes them all):
 //   1. what is granted, without what is being released, never exceeds U on a device by the ledger's
@@ -36,9 +36,9 @@
 namespace berth::core {
 
 struct LedgerRules {
-  std::int64_t limit_overcommit_percent = 200;   // L4
-  std::optional<Duration> max_sample_age;        // empty = ledger-only: no observation needed
-  std::optional<Memory> whole_foreign_max;       // empty = max(512 MiB, 2 % of total)
+  std::int64_t limit_overcommit_percent = 200;  // L4
+  std::optional<Duration> max_sample_age;       // empty = ledger-only: no observation needed
+  std::optional<Memory> whole_foreign_max;      // empty = max(512 MiB, 2 % of total)
 };
 
 struct Sample {
@@ -46,6 +46,7 @@ struct Sample {
     WorkloadId workload;
     std::int64_t bytes = 0;
   };
+
   Time sampled_at;
   std::optional<std::int64_t> used;  // bytes
   bool attributed = false;
@@ -65,12 +66,14 @@ class Ledger {
 
   const LedgerRules& rules() const { return rules_; }
 
-  // Takes over a node's description after the fleet changed. Requires: devices that vanished hold no
-  // grants any more.
+  // Takes over a node's description after the fleet changed. Grants on devices that vanished are
+  // still booked and must be unbooked next.
   void sync_node(NodeId node, Time now);
   // Takes over one device's health and cordon after the fleet changed.
   void sync_device(DeviceId device, Time now);
 
+  // The device went away: what was seen on it says nothing about the one that may come back.
+  void forget_samples(DeviceId device);
   SampleEffect observe(DeviceId device, const Sample& sample, Time now);
   // Blocks devices whose last sample has become too old at `now`.
   // Returns the earliest time at which another one will, if any.
@@ -88,21 +91,27 @@ class Ledger {
   void keep_promise(WorkloadId workload, const Grant& grant);
 
   const NodeFace& node(NodeId id) const { return nodes_[id.index()].face; }
+
   std::size_t node_slots() const { return nodes_.size(); }
+
   std::span<const DeviceFace> faces(NodeId id) const {
     const NodeFace& face = nodes_[id.index()].face;
     return {faces_.data() + face.first, face.count};
   }
+
   const DeviceBook& book(DeviceId id) const { return books_[id.index()]; }
+
   // The face of a device as it would be without the holdings that `gone` names.
   using HoldingRule = std::function<bool(const Holding&)>;
   DeviceFace face_without(DeviceId id, const HoldingRule& gone) const;
   // The face of a device as it will be once everything on it that is being released is gone.
   DeviceFace future_face(DeviceId id) const;
   NodeFuture future(NodeId id) const;
+
   bool has_releasing(NodeId id) const { return nodes_[id.index()].releasing_grants > 0; }
 
   const ChangeLog& changes() const { return changes_; }
+
   // Marks a node as changed for reasons outside the books (a reservation came or went).
   void touch(NodeId id) { changes_.mark(id); }
 
@@ -147,12 +156,14 @@ class Ledger {
 class Transaction {
  public:
   explicit Transaction(Ledger& ledger) : ledger_(ledger) {}
+
   ~Transaction();
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
   // The grant must outlive the transaction.
   void book(WorkloadId workload, const Grant& grant);
+
   void commit() { booked_.clear(); }
 
  private:
@@ -160,6 +171,7 @@ class Transaction {
     WorkloadId workload;
     const Grant* grant;
   };
+
   Ledger& ledger_;
   std::vector<Entry> booked_;
 };

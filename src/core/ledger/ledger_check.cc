@@ -21,16 +21,18 @@ Result<void> Ledger::check_device(DeviceId id) const {
   DeviceBook fresh = kept;
   resum(fresh);
   update_foreign(fresh);
+
   const struct {
     std::string_view what;
     std::int64_t kept;
     std::int64_t fresh;
   } figures[] = {
-      {"requests", kept.requests, fresh.requests},   {"charged", kept.charged, fresh.charged},
-      {"limits", kept.limits, fresh.limits},         {"nano", kept.nano, fresh.nano},
-      {"compute", kept.compute, fresh.compute},      {"releasing", kept.releasing, fresh.releasing},
+      {"requests", kept.requests, fresh.requests}, {"charged", kept.charged, fresh.charged},
+      {"limits", kept.limits, fresh.limits},       {"nano", kept.nano, fresh.nano},
+      {"compute", kept.compute, fresh.compute},    {"releasing", kept.releasing, fresh.releasing},
       {"foreign", kept.foreign, fresh.foreign},
   };
+
   for (const auto& figure : figures) {
     if (figure.kept != figure.fresh) {
       return differs(figure.what, uuid, figure.kept, figure.fresh);
@@ -38,7 +40,8 @@ Result<void> Ledger::check_device(DeviceId id) const {
   }
   if (!fleet_.present(id)) {
     if (!kept.holdings.empty()) {
-      return differs("grants on absent device", uuid, static_cast<std::int64_t>(kept.holdings.size()), 0);
+      return differs("grants on absent device", uuid,
+                     static_cast<std::int64_t>(kept.holdings.size()), 0);
     }
     return success();
   }

@@ -1,9 +1,9 @@
 #include "core/model/device.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <unordered_set>
+
+#include <fmt/core.h>
 
 namespace berth::core {
 
@@ -23,20 +23,21 @@ namespace {
 
 Result<void> check_device(const Node& node, const Device& device) {
   if (device.uuid.empty()) {
-    return invalid_argument(
-        fmt::format("node {}: device {}: uuid is empty; give each device its UUID", node.name,
-                    device.index));
+    return invalid_argument(fmt::format(
+        "node {}: device {}: uuid is empty; give each device its UUID", node.name, device.index));
   }
   if (device.total.has_value() &&
       (*device.total <= Memory() || *device.total > Memory::mib(kMaxMemoryMib))) {
-    return invalid_argument(fmt::format(
-        "device {}: total memory is {} bytes; it must lie between 1 byte and {} MiB, or be left out "
-        "when it is unknown",
-        device.uuid, device.total->in_bytes(), kMaxMemoryMib));
+    return invalid_argument(
+        fmt::format("device {}: total memory is {} bytes; it must lie between 1 byte and {} MiB, "
+                    "or be left out "
+                    "when it is unknown",
+                    device.uuid, device.total->in_bytes(), kMaxMemoryMib));
   }
   if (device.reserve < Memory() || device.reserve > Memory::mib(kMaxMemoryMib)) {
-    return invalid_argument(fmt::format("device {}: reserve is {} bytes; it must lie between 0 and {} MiB",
-                                        device.uuid, device.reserve.in_bytes(), kMaxMemoryMib));
+    return invalid_argument(
+        fmt::format("device {}: reserve is {} bytes; it must lie between 0 and {} MiB", device.uuid,
+                    device.reserve.in_bytes(), kMaxMemoryMib));
   }
   return success();
 }
@@ -48,16 +49,18 @@ Result<void> check_node(const Node& node) {
     return invalid_argument("a node has an empty name; every node needs one");
   }
   if (node.cpu < Milli() || node.cpu > Milli(kMaxCpuMilli)) {
-    return invalid_argument(fmt::format("node {}: cpu is {} millicores; it must lie between 0 and {}",
-                                        node.name, node.cpu.count(), kMaxCpuMilli));
+    return invalid_argument(
+        fmt::format("node {}: cpu is {} millicores; it must lie between 0 and {}", node.name,
+                    node.cpu.count(), kMaxCpuMilli));
   }
   if (node.ram < Memory() || node.ram > Memory::mib(kMaxMemoryMib)) {
-    return invalid_argument(fmt::format("node {}: ram is {} bytes; it must lie between 0 and {} MiB",
-                                        node.name, node.ram.in_bytes(), kMaxMemoryMib));
+    return invalid_argument(
+        fmt::format("node {}: ram is {} bytes; it must lie between 0 and {} MiB", node.name,
+                    node.ram.in_bytes(), kMaxMemoryMib));
   }
   if (node.pod_slots < 0) {
-    return invalid_argument(
-        fmt::format("node {}: pod slots are {}; they cannot be negative", node.name, node.pod_slots));
+    return invalid_argument(fmt::format("node {}: pod slots are {}; they cannot be negative",
+                                        node.name, node.pod_slots));
   }
   if (node.devices.size() > kMaxDevicesPerNode) {
     return invalid_argument(fmt::format("node {}: it has {} devices; at most {} are supported",
@@ -67,8 +70,8 @@ Result<void> check_node(const Node& node) {
   for (const Device& device : node.devices) {
     TRY_VOID(check_device(node, device));
     if (!uuids.insert(device.uuid).second) {
-      return invalid_argument(fmt::format("node {}: device UUID {} is given twice; UUIDs are unique",
-                                          node.name, device.uuid));
+      return invalid_argument(fmt::format(
+          "node {}: device UUID {} is given twice; UUIDs are unique", node.name, device.uuid));
     }
   }
   return success();

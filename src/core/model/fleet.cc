@@ -1,8 +1,8 @@
 #include "core/model/fleet.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
+
+#include <fmt/core.h>
 
 namespace berth::core {
 
@@ -42,10 +42,11 @@ Result<Fleet::Change> Fleet::upsert(Node node) {
   for (const Device& device : node.devices) {
     const DeviceId id = find_device(device.uuid);
     if (!id.is_none() && present(id) && node_of(id) != known) {
-      return Error(ErrorCode::already_exists,
-                   fmt::format("device {} of node {} is present on node {} already; remove it there "
-                               "first",
-                               device.uuid, node.name, nodes_[node_of(id).index()].node.name));
+      return Error(
+          ErrorCode::already_exists,
+          fmt::format("device {} of node {} is present on node {} already; remove it there "
+                      "first",
+                      device.uuid, node.name, nodes_[node_of(id).index()].node.name));
     }
   }
   Change change;

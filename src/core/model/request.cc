@@ -1,8 +1,8 @@
 #include "core/model/request.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "base/wide.h"
 #include "core/model/device.h"
@@ -78,8 +78,9 @@ Result<void> check_sizes(const ContainerAsk& container) {
     return field_error(container, "GPU memory limit (MiB)", *gpu.limit_mib,
                        "it must not be below the request");
   }
-  if (gpu.limit_nano.has_value() && (*gpu.limit_nano < 1 || *gpu.limit_nano > kWholeNano.count() ||
-                                     (gpu.kind == AskKind::fraction && *gpu.limit_nano < gpu.nano))) {
+  if (gpu.limit_nano.has_value() &&
+      (*gpu.limit_nano < 1 || *gpu.limit_nano > kWholeNano.count() ||
+       (gpu.kind == AskKind::fraction && *gpu.limit_nano < gpu.nano))) {
     return field_error(container, "GPU fraction limit (10^-9)", *gpu.limit_nano,
                        "it must be at least the fraction asked for and at most 1");
   }
@@ -103,13 +104,12 @@ Result<void> check_container(const ContainerAsk& container) {
                        "it must lie between 0 and 1000");
   }
   if (gpu.kind == AskKind::mig && gpu.mig_profile.empty()) {
-    return invalid_argument(
-        fmt::format("container {}: the MIG profile is empty; name one, e.g. 1g.5gb", container.name));
+    return invalid_argument(fmt::format(
+        "container {}: the MIG profile is empty; name one, e.g. 1g.5gb", container.name));
   }
   if (gpu.is_exclusive() && (gpu.limit_mib.has_value() || gpu.limit_nano.has_value())) {
-    return invalid_argument(
-        fmt::format("container {}: a whole device has no memory limit; leave the limit out",
-                    container.name));
+    return invalid_argument(fmt::format(
+        "container {}: a whole device has no memory limit; leave the limit out", container.name));
   }
   return success();
 }
@@ -216,17 +216,12 @@ std::int64_t fraction_of(std::int64_t nano, std::int64_t usable_mib) {
 
 std::int64_t request_mib_on(const DeviceAsk& ask, std::int64_t usable_mib, int gpu_replicas) {
   switch (ask.kind) {
-    case AskKind::none:
-      return 0;
-    case AskKind::memory:
-      return ask.mib;
-    case AskKind::fraction:
-      return fraction_of(ask.nano, usable_mib);
-    case AskKind::replica:
-      return gpu_replicas > 0 ? usable_mib / gpu_replicas : 0;
+    case AskKind::none: return 0;
+    case AskKind::memory: return ask.mib;
+    case AskKind::fraction: return fraction_of(ask.nano, usable_mib);
+    case AskKind::replica: return gpu_replicas > 0 ? usable_mib / gpu_replicas : 0;
     case AskKind::whole:
-    case AskKind::mig:
-      return usable_mib;
+    case AskKind::mig: return usable_mib;
   }
   return 0;
 }

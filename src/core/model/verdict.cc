@@ -1,9 +1,9 @@
 #include "core/model/verdict.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace berth::core {
 
@@ -69,20 +69,17 @@ constexpr bool rows_in_order() {
   }
   return true;
 }
+
 static_assert(rows_in_order(), "kCauses must list the causes in the order of the enumerators");
 
 }  // namespace
 
 std::string_view outcome_name(Outcome outcome) {
   switch (outcome) {
-    case Outcome::granted:
-      return "granted";
-    case Outcome::waiting:
-      return "waiting";
-    case Outcome::never:
-      return "never";
-    case Outcome::ended:
-      return "ended";
+    case Outcome::granted: return "granted";
+    case Outcome::waiting: return "waiting";
+    case Outcome::never: return "never";
+    case Outcome::ended: return "ended";
   }
   return "unknown";
 }

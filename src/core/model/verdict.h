@@ -1,7 +1,8 @@
 // Verdict v1: the explained answer to a workload: granted, waiting (why, how much is missing, what
 // would help), or never (why). Format: queues-gangs-topology.md 9.1.
 //
-// A verdict is computed as counters during the search and turned into words only when somebody asks.
+// A verdict is computed as counters during the search and turned into words only when somebody
+// asks.
 #pragma once
 
 #include <array>
@@ -21,18 +22,19 @@ enum class Outcome : std::uint8_t { granted, waiting, never, ended };
 // In pipeline order: of several nodes the most advanced stage counts.
 enum class Stage : std::uint8_t { none, gated, gang, quota, node, device, topology, binding };
 
-// Every reason code of annotations.md 4.1 and queues-gangs-topology.md 9.1 that the engine can give.
+// Every reason code of annotations.md 4.1 and queues-gangs-topology.md 9.1 that the engine can
+// give.
 enum class Cause : std::uint8_t {
   none,
   // node stage
   node_not_ready,
   node_cordoned,
-  no_node_matches,       // names or labels
+  no_node_matches,  // names or labels
   untolerated_taint,
   insufficient_node_resource,  // cpu or ram
   no_pod_slot,
   // device stage
-  no_devices,            // the node has no GPU at all
+  no_devices,  // the node has no GPU at all
   insufficient_devices,
   type_mismatch,
   uuid_mismatch,
@@ -55,7 +57,7 @@ enum class Cause : std::uint8_t {
   insufficient_memory,
   share_below_minimum,
   unequal_devices,
-  foreign_use,           // a whole device with more foreign use than is tolerated
+  foreign_use,  // a whole device with more foreign use than is tolerated
   // engine
   waiting_for_release,
   reserved_for_other,
@@ -88,12 +90,12 @@ struct EtaEstimate {
 struct Unblock {
   enum class Kind : std::uint8_t { free_memory, free_devices, wait, smaller_request, add_node };
   Kind kind = Kind::free_memory;
-  std::int64_t mib = 0;       // free_memory, smaller_request
-  std::int64_t devices = 0;   // free_devices
-  std::string node;
-  std::string device;
-  std::string workload;       // wait
-  Time until;                 // wait
+  std::int64_t mib = 0;      // free_memory, smaller_request
+  std::int64_t devices = 0;  // free_devices
+  std::string node = {};
+  std::string device = {};
+  std::string workload = {};  // wait
+  Time until = {};            // wait
 };
 
 struct ChosenDevice {
@@ -107,8 +109,8 @@ struct Verdict {
   Outcome outcome = Outcome::waiting;
   Cause cause = Cause::none;
   Stage stage = Stage::none;
-  std::string reason;    // pod reason: Unschedulable, SchedulerError, …
-  std::string summary;   // first sentence, at most 200 characters
+  std::string reason;   // pod reason: Unschedulable, SchedulerError, …
+  std::string summary;  // first sentence, at most 200 characters
   Time since;
   Time last_evaluated;
   std::int64_t attempts = 0;
@@ -121,12 +123,14 @@ struct Verdict {
     std::int64_t jobs_ahead = 0;
     std::int64_t devices_ahead = 0;
   };
+
   std::optional<Position> position;
 
   struct Nodes {
     std::int64_t total = 0;
     std::array<std::int64_t, kCauseCount> by_reason{};
   };
+
   Nodes nodes;
 
   struct Devices {
@@ -138,12 +142,13 @@ struct Verdict {
     std::int64_t scanned = 0;
     std::int64_t fragmentation = 0;  // 1000 - floor(1000 largest / total)
   };
+
   std::optional<Devices> devices;
 
   std::optional<EtaEstimate> eta;
-  bool search_complete = true;       // false: a budget ended, not "impossible"
-  std::int64_t steps = 0;            // node and device visits of the last evaluation
-  std::vector<Unblock> unblock;      // at most 3
+  bool search_complete = true;   // false: a budget ended, not "impossible"
+  std::int64_t steps = 0;        // node and device visits of the last evaluation
+  std::vector<Unblock> unblock;  // at most 3
 
   // granted
   std::string node;

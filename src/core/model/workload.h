@@ -19,10 +19,10 @@ struct WorkloadOptions {
   std::string queue = "default";
   std::int64_t priority = 0;             // higher first; aging adds to it while it waits
   bool preemptible = false;
-  std::optional<Duration> max_run;       // declared run time from its grant: what ETA and backfill count on
-  std::optional<Time> queued_at;         // keeps its age when submitted again; empty = the event's time
-  std::optional<Duration> wait_timeout;  // 0 = now or never mind; empty = wait as long as it takes
-  std::optional<Duration> confirm_within;  // an unconfirmed grant returns to the pool after this
+  std::optional<Duration> max_run = std::nullopt;       // declared run time from its grant: what ETA and backfill count on
+  std::optional<Time> queued_at = std::nullopt;         // keeps its age when submitted again; empty = the event's time
+  std::optional<Duration> wait_timeout = std::nullopt;  // 0 = now or never mind; empty = wait as long as it takes
+  std::optional<Duration> confirm_within = std::nullopt;  // an unconfirmed grant returns to the pool after this
   bool operator==(const WorkloadOptions&) const = default;
 };
 

@@ -1,11 +1,10 @@
 // Which devices of one node the containers of a task get.
 //
 // A task with one GPU container needs no search: the policy chooses. A task with several is placed
-// container by container, hardest first, with backtracking, so that "does not fit" is a proof unless
-// the step budget ended. Charges follow annotations.md 1.4, "pod phases on one Device": on a device
-// the charge is the larger of everything that runs together and of each init container with the
-// sidecars started before it.
-// Thread-safety: pure functions over const books.
+// container by container, hardest first, with backtracking, so that "does not fit" is a proof
+// unless the step budget ended. Charges follow annotations.md 1.4, "pod phases on one Device": on a
+// device the charge is the larger of everything that runs together and of each init container with
+// the sidecars started before it. Thread-safety: pure functions over const books.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +21,9 @@ struct ContainerPlaces {
 };
 
 struct TaskSearch {
-  Cause cause = Cause::none;                 // none: it fits
-  std::vector<ContainerPlaces> containers;   // parallel to Shape::gpu_containers
-  std::int64_t base = 0;                     // sum of the policy's bases
+  Cause cause = Cause::none;                // none: it fits
+  std::vector<ContainerPlaces> containers;  // parallel to Shape::gpu_containers
+  std::int64_t base = 0;                    // sum of the policy's bases
   std::uint64_t lost = 0;
   bool opens_idle = false;
 };
@@ -44,6 +43,7 @@ struct AskPlaces {
   std::uint64_t fits = 0;
   Cause cause = Cause::none;
 };
+
 AskPlaces places_for(const DeviceAsk& ask, const AskFit& fit, std::span<const DeviceFace> devices,
                      std::uint64_t allowed);
 

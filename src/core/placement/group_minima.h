@@ -1,9 +1,9 @@
 // GroupMinima: a tree of minima over a range of positions, for the members of one group.
 //
-// The leaves live outside (cost and group of every position); a block of 16 positions has its minimum
-// here, 16 blocks have theirs above it, and so on. Looking for the first position whose cost is at
-// most a bound costs one descent.
-// Requires: the caller calls raised()/lowered() after each change of a leaf.
+// The leaves live outside (cost and group of every position); a block of 16 positions has its
+// minimum here, 16 blocks have theirs above it, and so on. Looking for the first position whose
+// cost is at most a bound costs one descent. Requires: the caller calls raised()/lowered() after
+// each change of a leaf.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +29,7 @@ class GroupMinima {
   GroupMinima(Span range, std::uint16_t group);
 
   std::int64_t least() const { return levels_.empty() ? kNone : levels_.back().front(); }
+
   // A member came in at this position or became cheaper.
   void lowered(std::size_t position, std::int64_t cost);
   // A member whose cost was `before` left this position or became dearer.

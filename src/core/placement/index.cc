@@ -79,12 +79,11 @@ void PlacementIndex::sync_values() {
   values_seen_ = log.end();
 }
 
-PlacementIndex::Answer PlacementIndex::answer(const Shape& shape, NodeId node, const NodeValue& value,
-                                              std::uint64_t allowed) const {
+PlacementIndex::Answer PlacementIndex::answer(const Shape& shape, const NodeInput& on,
+                                              const NodeValue& value, std::uint64_t allowed) const {
   ++steps_;
   Answer answer;
   const Policy& policy = policy_for(shape);
-  const NodeInput on = input_of(node);
   answer.cause = node_refusal(shape, on.face);
   if (answer.cause == Cause::none && (shape.constrained || !on.node.taints.empty())) {
     answer.cause = constraint_refusal(shape.request.nodes(), on.node);
@@ -103,7 +102,7 @@ PlacementIndex::Answer PlacementIndex::answer(const Shape& shape, NodeId node, c
                                            .ram = shape.ram});
     return answer;
   }
-  const StaticFit& fit = shapes_.fit(shape.id, types_, fleet_, node);
+  const StaticFit& fit = shapes_.fit(shape.id, types_, fleet_, on.id);
   if (!shape.simple) {
     const TaskSearch found =
         search_task(policy, {.on = on, .shape = shape, .fit = fit, .allowed = allowed});
@@ -223,7 +222,7 @@ void PlacementIndex::refresh_node(const Shape& shape, Page& page, NodeId node) {
   const bool guarded = guarded_[node.index()];
   Answer found;
   if (present && !guarded) {
-    found = answer(shape, node, values_[node.index()], ~std::uint64_t{0});
+    found = answer(shape, input_of(node), values_[node.index()], ~std::uint64_t{0});
   }
   store(page, position_[node.index()], found, guarded, present);
 }
@@ -239,11 +238,15 @@ void PlacementIndex::rebuild(const Shape& shape, Page& page) {
   }
 }
 
-PlacementIndex::Page& PlacementIndex::refreshed(ShapeId id) {
+void PlacementIndex::settle() {
   sync_values();
   if (!order_known_) {
     order_nodes();
   }
+}
+
+PlacementIndex::Page& PlacementIndex::refreshed(ShapeId id) {
+  settle();
   if (pages_.size() <= id.index()) {
     pages_.resize(std::max<std::size_t>(shapes_.slots(), id.index() + 1));
   }
@@ -356,7 +359,7 @@ void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard
     const std::optional<std::uint64_t> allowed = guard ? guard(node) : ~std::uint64_t{0};
     if (allowed.has_value()) {
       const NodeValue& value = values_[node.index()];
-      consider(shape, node, answer(shape, node, value, *allowed), value, *allowed, best);
+      consider(shape, node, answer(shape, input_of(node), value, *allowed), value, *allowed, best);
     }
   }
 }
@@ -388,7 +391,7 @@ Selection PlacementIndex::select_by_scan(ShapeId id, const GuardRule& guard) con
       allowed = guard(node);
     }
     if (allowed.has_value() && fleet_.present(node)) {
-      consider(shape, node, answer(shape, node, value, *allowed), value, *allowed, best);
+      consider(shape, node, answer(shape, input_of(node), value, *allowed), value, *allowed, best);
     }
   }
   return best.selection;
@@ -397,28 +400,51 @@ Selection PlacementIndex::select_by_scan(ShapeId id, const GuardRule& guard) con
 const RefusalCounts& PlacementIndex::refusals(ShapeId shape) { return refreshed(shape).refusals; }
 
 Cause PlacementIndex::refusal(ShapeId shape, NodeId node) const {
-  return answer(shapes_.at(shape), node, policy_->value_of(input_of(node)), ~std::uint64_t{0}).cause;
+  const NodeInput on = input_of(node);
+  return answer(shapes_.at(shape), on, policy_->value_of(on), ~std::uint64_t{0}).cause;
 }
 
-std::vector<ContainerPlaces> PlacementIndex::places(ShapeId id, const Selection& selection) const {
+PlacementIndex::Judgement PlacementIndex::judge(ShapeId id, NodeId node, const NodeState& state,
+                                                std::uint64_t allowed) const {
   const Shape& shape = shapes_.at(id);
+  const NodeInput on{.id = node,
+                     .node = fleet_.node(node),
+                     .face = state.face,
+                     .devices = state.devices,
+                     .ids = fleet_.devices_of(node),
+                     .ledger = ledger_};
+  const NodeValue value = policy_->value_of(on);
+  const Answer found = answer(shape, on, value, allowed);
+  Judgement judgement{
+      .cause = found.cause, .selection = {}, .rank = rank_[node.index()], .places = {}};
+  if (found.cause == Cause::none) {
+    Best best;
+    consider(shape, node, found, value, allowed, best);
+    judgement.selection = best.selection;
+    judgement.places = places_on(shape, on, value, best.selection);
+  }
+  return judgement;
+}
+
+std::vector<ContainerPlaces> PlacementIndex::places_on(const Shape& shape, const NodeInput& on,
+                                                       const NodeValue& value,
+                                                       const Selection& selection) const {
   if (!shape.wants_gpu()) {
     return {};
   }
   const Policy& policy = policy_for(shape);
-  const NodeInput on = input_of(selection.node);
-  const StaticFit& fit = shapes_.fit(id, types_, fleet_, selection.node);
+  const StaticFit& fit = shapes_.fit(shape.id, types_, fleet_, on.id);
   if (!shape.simple) {
-    TaskSearch found = search_task(
-        policy, {.on = on, .shape = shape, .fit = fit, .allowed = selection.allowed});
-    ASSERT(found.cause == Cause::none, selection.node.value());
+    TaskSearch found =
+        search_task(policy, {.on = on, .shape = shape, .fit = fit, .allowed = selection.allowed});
+    ASSERT(found.cause == Cause::none, on.id.value());
     return std::move(found.containers);
   }
   const DeviceAsk& ask = shape.ask(0);
   const AskPlaces found = places_for(ask, fit.asks[0], on.devices, selection.allowed);
-  ASSERT(found.cause == Cause::none, selection.node.value());
+  ASSERT(found.cause == Cause::none, on.id.value());
   const PlaceInput input{.on = on,
-                         .value = values_[selection.node.index()],
+                         .value = value,
                          .shape = shape,
                          .ask = &ask,
                          .fit = &fit.asks[0],
@@ -427,6 +453,11 @@ std::vector<ContainerPlaces> PlacementIndex::places(ShapeId id, const Selection&
                          .ram = shape.ram,
                          .drawn = selection.drawn};
   return {{.container = shape.gpu_containers[0], .places = policy.choose(input, selection.way)}};
+}
+
+std::vector<ContainerPlaces> PlacementIndex::places(ShapeId id, const Selection& selection) const {
+  return places_on(shapes_.at(id), input_of(selection.node), values_[selection.node.index()],
+                   selection);
 }
 
 void PlacementIndex::set_guarded(NodeId node, bool guarded) {

@@ -55,6 +55,8 @@ class PlacementIndex {
   const Policy& policy() const { return *policy_; }
   // The set of nodes, their tie ranks, or the devices of one changed.
   void fleet_changed() { order_known_ = false; }
+  // Brings values, sums and order up to date; judge() and rank() need it after any change.
+  void settle();
   // The shape is gone.
   void forget(ShapeId shape);
 
@@ -66,6 +68,20 @@ class PlacementIndex {
   const RefusalCounts& refusals(ShapeId shape);
   // The node's answer to the shape, as of now: none = it could take it.
   Cause refusal(ShapeId shape, NodeId node) const;
+
+  // A node's answer in a state other than the present one (`state` replaces its books).
+  struct NodeState {
+    NodeFace face;
+    std::vector<DeviceFace> devices;
+  };
+  struct Judgement {
+    Cause cause = Cause::none;
+    Selection selection;    // when cause is none
+    std::int64_t rank = 0;  // of the node in tie order
+    std::vector<ContainerPlaces> places;
+  };
+  Judgement judge(ShapeId shape, NodeId node, const NodeState& state, std::uint64_t allowed) const;
+  std::int64_t rank(NodeId node) const { return rank_[node.index()]; }
 
   // Containers and devices on the selected node.
   std::vector<ContainerPlaces> places(ShapeId shape, const Selection& selection) const;
@@ -106,7 +122,10 @@ class PlacementIndex {
   const Policy& policy_for(const Shape& shape) const;
   void sync_values();
   NodeInput input_of(NodeId node) const;
-  Answer answer(const Shape& shape, NodeId node, const NodeValue& value, std::uint64_t allowed) const;
+  Answer answer(const Shape& shape, const NodeInput& on, const NodeValue& value,
+                std::uint64_t allowed) const;
+  std::vector<ContainerPlaces> places_on(const Shape& shape, const NodeInput& on,
+                                         const NodeValue& value, const Selection& selection) const;
   Page& refreshed(ShapeId shape);
   void rebuild(const Shape& shape, Page& page);
   void refresh_node(const Shape& shape, Page& page, NodeId node);

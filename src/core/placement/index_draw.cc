@@ -18,7 +18,7 @@ Selection PlacementIndex::draw(const Shape& shape, const Page& page, const Guard
     }
     const std::optional<std::uint64_t> allowed = guard ? guard(node) : ~std::uint64_t{0};
     if (allowed.has_value() &&
-        answer(shape, node, values_[node.index()], *allowed).cause == Cause::none) {
+        answer(shape, input_of(node), values_[node.index()], *allowed).cause == Cause::none) {
       feasible.push_back({.node = node, .allowed = *allowed});
     }
   }

@@ -13,7 +13,8 @@ namespace {
 
 bool contains_ignoring_case(std::string_view text, std::string_view part) {
   const auto same = [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+    return std::tolower(static_cast<unsigned char>(a)) ==
+           std::tolower(static_cast<unsigned char>(b));
   };
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
@@ -28,7 +29,8 @@ bool listed(const std::vector<std::string>& list, const std::string& text) {
 }
 
 constexpr std::array<StaticRule, 8> kStaticRules{{
-    {Cause::resource_kind_mismatch, "GPUs serve shares and whole requests, MIG instances MIG requests",
+    {Cause::resource_kind_mismatch,
+     "GPUs serve shares and whole requests, MIG instances MIG requests",
      [](const DeviceAsk& ask, const Node&, const Device& device) {
        return (ask.kind == AskKind::mig) == device.is_mig();
      }},
@@ -77,14 +79,10 @@ bool label_passes(const LabelRule& rule, const Node& node) {
                                                                     : std::nullopt;
   };
   switch (rule.op) {
-    case LabelRule::Op::in:
-      return exists && listed(rule.values, found->second);
-    case LabelRule::Op::not_in:
-      return !exists || !listed(rule.values, found->second);
-    case LabelRule::Op::exists:
-      return exists;
-    case LabelRule::Op::does_not_exist:
-      return !exists;
+    case LabelRule::Op::in: return exists && listed(rule.values, found->second);
+    case LabelRule::Op::not_in: return !exists || !listed(rule.values, found->second);
+    case LabelRule::Op::exists: return exists;
+    case LabelRule::Op::does_not_exist: return !exists;
     case LabelRule::Op::greater:
     case LabelRule::Op::less: {
       if (!exists || rule.values.size() != 1) {
@@ -124,7 +122,8 @@ Cause static_refusal(const DeviceAsk& ask, const Node& node, const Device& devic
   return Cause::none;
 }
 
-DeviceNeed need_on(const DeviceAsk& ask, std::int64_t usable_mib, int gpu_replicas, int device_cap) {
+DeviceNeed need_on(const DeviceAsk& ask, std::int64_t usable_mib, int gpu_replicas,
+                   int device_cap) {
   DeviceNeed need;
   const std::int64_t request_mib = request_mib_on(ask, usable_mib, gpu_replicas);
   need.request = Memory::mib(request_mib).in_bytes();
@@ -145,8 +144,8 @@ DeviceNeed need_on(const DeviceAsk& ask, std::int64_t usable_mib, int gpu_replic
   } else if (need.exclusive || request_mib >= usable_mib) {
     need.milli = 1000;
   } else {
-    need.milli = static_cast<std::int16_t>((static_cast<Int128>(1000) * request_mib + usable_mib - 1) /
-                                           usable_mib);
+    need.milli = static_cast<std::int16_t>(
+        (static_cast<Int128>(1000) * request_mib + usable_mib - 1) / usable_mib);
   }
   return need;
 }

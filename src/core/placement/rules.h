@@ -1,8 +1,9 @@
 // The hard rules of sharing: which device may take which ask. Each rule is one row of one of two
 // tables, with the reason code that users see when it says no.
 //
-//   static rules   what a device is (model, MIG, NUMA …): asked once per request shape and node type
-//   device rules   what is promised on it now: asked in every evaluation, cheap, in pipeline order
+//   static rules   what a device is (model, MIG, NUMA …): asked once per request shape and node
+//   type device rules   what is promised on it now: asked in every evaluation, cheap, in pipeline
+//   order
 //
 // To change a rule, change its row; to see it fail, run the scenarios (tests/scenario/annotations).
 // Source: annotations.md 4.1 (L1-L15), interfaces.md 6. Thread-safety: pure functions.
@@ -32,7 +33,7 @@ struct DeviceNeed {
   SharingMode mode = SharingMode::time_slicing;
   bool exclusive = false;
   bool mutex = false;
-  std::int16_t cap = 0;      // most grants on a shared device, 0 = no cap
+  std::int16_t cap = 0;  // most grants on a shared device, 0 = no cap
 };
 
 DeviceNeed need_on(const DeviceAsk& ask, std::int64_t usable_mib, int gpu_replicas, int device_cap);
@@ -63,7 +64,9 @@ inline constexpr std::array<DeviceRule, 8> kDeviceRules{{
     {Cause::foreign_use, "a whole device may have only little foreign use",
      [](const DeviceNeed& need, const DeviceFace& face) { return !need.exclusive || face.idle; }},
     {Cause::device_exclusive, "mutex: only a device without grants",
-     [](const DeviceNeed& need, const DeviceFace& face) { return !need.mutex || face.grants == 0; }},
+     [](const DeviceNeed& need, const DeviceFace& face) {
+       return !need.mutex || face.grants == 0;
+     }},
     {Cause::device_cap, "at most so many grants share a device",
      [](const DeviceNeed& need, const DeviceFace& face) {
        return need.cap == 0 || need.exclusive || face.grants < need.cap;
@@ -74,8 +77,8 @@ inline constexpr std::array<DeviceRule, 8> kDeviceRules{{
      }},
     {Cause::insufficient_compute, "compute shares of a device sum to at most one",
      [](const DeviceNeed& need, const DeviceFace& face) {
-       return need.exclusive || (need.compute == 0 ? face.compute_left > 0
-                                                   : need.compute <= face.compute_left);
+       return need.exclusive ||
+              (need.compute == 0 ? face.compute_left > 0 : need.compute <= face.compute_left);
      }},
     {Cause::limit_overcommit, "limits sum to at most usable memory times the burst ratio",
      [](const DeviceNeed& need, const DeviceFace& face) {

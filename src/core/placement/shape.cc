@@ -1,9 +1,9 @@
 #include "core/placement/shape.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
+
+#include <fmt/format.h>
 
 namespace berth::core {
 
@@ -140,8 +140,7 @@ StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
     AskFit ask_fit;
     for (std::size_t place = 0; place < node.devices.size(); ++place) {
       const Device& device = node.devices[place];
-      ask_fit.needs.push_back(
-          need_on(ask, device.usable_mib(), node.gpu_replicas, device_cap_));
+      ask_fit.needs.push_back(need_on(ask, device.usable_mib(), node.gpu_replicas, device_cap_));
       const Cause refusal = static_refusal(ask, node, device);
       if (refusal == Cause::none) {
         ask_fit.eligible |= std::uint64_t{1} << place;
@@ -188,9 +187,9 @@ std::int64_t able_devices(const DeviceAsk& ask, const Node& node, const AskFit& 
     const Device& device = node.devices[place];
     const bool unknown = !device.total.has_value();
     const std::int64_t usable = device.usable().in_bytes();
-    const bool holds = ask.is_exclusive() ? usable > 0
-                                          : fit.needs[place].request <= usable &&
-                                                fit.needs[place].request > 0;
+    const bool holds = ask.is_exclusive()
+                           ? usable > 0
+                           : fit.needs[place].request <= usable && fit.needs[place].request > 0;
     able += unknown || holds ? 1 : 0;
   }
   return able;

@@ -11,7 +11,7 @@ namespace berth::core {
 namespace {
 
 // Constants of placement.md 5.6 in p.
-constexpr std::int64_t kTiePerLeftoverMilli = 20'000'000;  // 0.02 / 1000
+constexpr std::int64_t kTiePerLeftoverMilli = 20'000'000;   // 0.02 / 1000
 constexpr std::int64_t kTiePerSpareMilliWhole = 2'500'000;  // 0.02 / 8000
 constexpr std::int64_t kTiePerSpareMilliShare = 250'000;    // 0.002 / 8000
 constexpr std::int64_t kGrain = 1000;                       // 1e-9
@@ -91,9 +91,8 @@ void ValueGradientPolicy::add_picky(const std::vector<WorkClass>& classes) {
     }
   }
   if (picky_.size() > kMaxClassesWithBit) {
-    std::ranges::stable_sort(picky_, [](const Picky& a, const Picky& b) {
-      return a.asked_milli > b.asked_milli;
-    });
+    std::ranges::stable_sort(
+        picky_, [](const Picky& a, const Picky& b) { return a.asked_milli > b.asked_milli; });
     picky_.resize(kMaxClassesWithBit);
   }
 }
@@ -141,9 +140,8 @@ NodeValue ValueGradientPolicy::value_of(const NodeInput& node) const {
     value.spare += device.free_milli;
     value.idle += device.idle ? 1 : 0;
   }
-  const State state{.cpu = node.face.cpu_free,
-                    .memory_mib = memory_mib(node.face.ram_free),
-                    .idle = value.idle};
+  const State state{
+      .cpu = node.face.cpu_free, .memory_mib = memory_mib(node.face.ram_free), .idle = value.idle};
   value.pressure = pressures_.pressure(
       {.value = value.value, .cpu_milli = state.cpu, .memory_mib = state.memory_mib});
   value.hosts = still_hosts(domains_[value.domain].gangs, state);
@@ -164,8 +162,8 @@ Candidate ValueGradientPolicy::finish(const PlaceInput& input, std::int64_t loss
                     .memory_mib = memory_mib(input.on.face.ram_free - input.ram),
                     .idle = idle_after};
   const std::int64_t left = std::max<std::int64_t>(input.value.value - loss, 0);
-  const std::int64_t pressure = pressures_.pressure(
-      {.value = left, .cpu_milli = after.cpu, .memory_mib = after.memory_mib});
+  const std::int64_t pressure =
+      pressures_.pressure({.value = left, .cpu_milli = after.cpu, .memory_mib = after.memory_mib});
   Candidate candidate;
   candidate.base = pressure - input.value.pressure + tie;
   candidate.lost = input.value.hosts & ~still_hosts(input.value.hosts, after);
@@ -174,8 +172,8 @@ Candidate ValueGradientPolicy::finish(const PlaceInput& input, std::int64_t loss
 
 Candidate ValueGradientPolicy::whole_candidate(const PlaceInput& input) const {
   const std::int64_t k = input.ask->count;
-  Candidate candidate = finish(input, k * kOneInP, kTiePerSpareMilliWhole * input.value.spare,
-                               input.value.idle - k);
+  Candidate candidate =
+      finish(input, k * kOneInP, kTiePerSpareMilliWhole * input.value.spare, input.value.idle - k);
   candidate.opens_idle = true;
   return candidate;
 }
@@ -205,12 +203,13 @@ Places ValueGradientPolicy::cheapest_places(const PlaceInput& input) const {
     std::int64_t cost;
     std::size_t place;
   };
+
   std::vector<Ranked> ranked;
   for_each_bit(input.fits, [&](std::size_t place) {
     const DeviceFace& device = input.on.devices[place];
     const int after = std::max(0, device.free_milli - input.fit->needs[place].milli);
-    ranked.push_back({values_.at(device.free_milli) - values_.at(after) + kTiePerLeftoverMilli * after,
-                      place});
+    ranked.push_back(
+        {values_.at(device.free_milli) - values_.at(after) + kTiePerLeftoverMilli * after, place});
   });
   std::ranges::sort(ranked, [](const Ranked& a, const Ranked& b) {
     return a.cost != b.cost ? a.cost < b.cost : a.place < b.place;
@@ -234,10 +233,10 @@ Candidates ValueGradientPolicy::evaluate(const PlaceInput& input) const {
     return candidates;
   }
   const auto share = [&](std::int64_t loss, std::int64_t left_over, std::int64_t opened) {
-    Candidate candidate = finish(input, loss,
-                                 loss + kTiePerLeftoverMilli * left_over +
-                                     kTiePerSpareMilliShare * input.value.spare,
-                                 input.value.idle - opened);
+    Candidate candidate =
+        finish(input, loss,
+               loss + kTiePerLeftoverMilli * left_over + kTiePerSpareMilliShare * input.value.spare,
+               input.value.idle - opened);
     candidate.opens_idle = opened > 0;
     return candidate;
   };
@@ -307,7 +306,8 @@ std::vector<std::int64_t> ValueGradientPolicy::picky_squares() const {
     if (divisor <= 0) {
       continue;
     }
-    const Int128 ratio = static_cast<Int128>(kOneInP) * picky_[i].asked_milli * free_milli_ / divisor;
+    const Int128 ratio =
+        static_cast<Int128>(kOneInP) * picky_[i].asked_milli * free_milli_ / divisor;
     const auto z = static_cast<std::int64_t>(std::min<Int128>(ratio, kOneInP));
     squares[i] = static_cast<std::int64_t>(static_cast<Int128>(z) * z / kOneInP);
   }

@@ -1,9 +1,9 @@
 // pack: value-gradient descent. Places where the loss of future usable value is smallest.
 //
-// The worth of a leftover is what the workload's own sizes can still make of it; a node whose CPU or
-// memory runs out before its devices loses worth too; taking the last hosts of multi-GPU work and the
-// devices that picky work depends on costs extra. Without history a leftover is worth its size, and
-// the policy packs as a best fit does.
+// The worth of a leftover is what the workload's own sizes can still make of it; a node whose CPU
+// or memory runs out before its devices loses worth too; taking the last hosts of multi-GPU work
+// and the devices that picky work depends on costs extra. Without history a leftover is worth its
+// size, and the policy packs as a best fit does.
 //
 // Source: placement.md section 5, integers of 5.8. Unit p = 1e-12 device.
 // Thread-safety: none.
@@ -40,20 +40,23 @@ class ValueGradientPolicy final : public Policy {
     std::int64_t memory_mib = 0;
     std::vector<std::string> models;  // sorted, repeats kept; empty = any
     std::int64_t pods = 0;
-    std::int64_t able_nodes = 0;      // H_j
+    std::int64_t able_nodes = 0;  // H_j
   };
+
   // Work of the history that names models (5.4).
   struct Picky {
     std::vector<std::string> models;  // sorted, repeats kept
     std::int64_t asked_milli = 0;     // D_S
   };
+
   struct Domain {
     std::string model;
     std::int64_t free_milli = 0;
-    std::int64_t usable_mib = 0;      // of a device, to turn memory asks into milli
-    std::uint64_t picky = 0;          // sets that contain the model
-    std::uint64_t gangs = 0;          // gang classes that accept the model
+    std::int64_t usable_mib = 0;  // of a device, to turn memory asks into milli
+    std::uint64_t picky = 0;      // sets that contain the model
+    std::uint64_t gangs = 0;      // gang classes that accept the model
   };
+
   struct State {
     std::int64_t cpu = 0;
     std::int64_t memory_mib = 0;

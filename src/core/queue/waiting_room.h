@@ -1,12 +1,10 @@
 // WaitingRoom: the workloads that wait, their order, and which of them a change can help.
 //
-// Order: effective priority (base + one point per step of waiting, bounded) descending, then the time
-// since when it waits, then uid. Aging orders workloads; it never justifies an eviction. Time is an
-// input of every question.
-// Workloads that ask for exactly the same are of one kind and share every answer; kinds that could
-// stand in for each other's devices form a pool, and each pool has one head
-// (queues-gangs-topology.md 4.4, 7).
-// Thread-safety: none; owned by one engine.
+// Order: effective priority (base + one point per step of waiting, bounded) descending, then the
+// time since when it waits, then uid. Aging orders workloads; it never justifies an eviction. Time
+// is an input of every question. Workloads that ask for exactly the same are of one kind and share
+// every answer; kinds that could stand in for each other's devices form a pool, and each pool has
+// one head (queues-gangs-topology.md 4.4, 7). Thread-safety: none; owned by one engine.
 #pragma once
 
 #include <array>
@@ -44,6 +42,7 @@ struct Appetite {
     return idle_devices <= offer.idle_devices && device_bytes <= offer.device_bytes &&
            nano <= offer.nano && cpu <= offer.cpu && ram <= offer.ram;
   }
+
   bool operator==(const Appetite&) const = default;
 };
 
@@ -63,8 +62,11 @@ class WaitingRoom {
 
   void add(Waiter waiter);
   void remove(WorkloadId id);
+
   bool contains(WorkloadId id) const { return waiters_.contains(id); }
+
   std::size_t size() const { return waiters_.size(); }
+
   bool empty() const { return waiters_.empty(); }
 
   std::int64_t effective_priority(WorkloadId id, Time now) const;
@@ -90,13 +92,16 @@ class WaitingRoom {
     WorkloadId id;
     auto operator<=>(const Ticket&) const = default;
   };
+
   using Line = std::map<std::int64_t, std::set<Ticket>, std::greater<>>;  // by base priority
   using BucketKey = std::array<std::uint8_t, 5>;
+
   struct Bucket {
     Appetite least;  // lower bound of every member
     std::vector<KindId> kinds;
     std::vector<Appetite> needs;
   };
+
   struct KindPage {
     Line line;
     Appetite needs;

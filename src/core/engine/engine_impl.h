@@ -1,0 +1,171 @@
+// The engine's one state and the steps that change it. Private to this folder and to its tests.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/engine/engine.h"
+#include "core/engine/entry.h"
+#include "core/engine/reservations.h"
+#include "core/engine/stages.h"
+#include "core/engine/timers.h"
+#include "core/ledger/ledger.h"
+#include "core/placement/class_counts.h"
+#include "core/placement/index.h"
+#include "core/placement/shape.h"
+#include "core/queue/waiting_room.h"
+
+namespace berth::core {
+
+class Engine::Impl {
+ public:
+  Impl(EngineConfig config, std::unique_ptr<Policy> policy, Stopwatch* stopwatch);
+
+  std::span<const Action> apply(const Event& event);
+
+  // --- reading (explain.cc, verify.cc, engine.cc)
+  const Entry* find(std::string_view uid) const;
+
+  const Entry& entry(WorkloadId id) const { return entries_[id.index()]; }
+
+  Verdict explain(const Entry& entry) const;
+  Result<void> verify() const;
+
+  EngineConfig config;
+  Fleet fleet;
+  Ledger ledger;
+  NodeTypes types;
+  mutable Shapes shapes;
+  mutable PlacementIndex index;
+  WaitingRoom waiting;
+  Time now;
+  StageBook stages;
+
+ private:
+  friend class Engine;
+
+  // --- events (events.cc)
+  void on(const NodeUpserted& event);
+  void on(const NodeRemoved& event);
+  void on(const DeviceCordoned& event);
+  void on(const DeviceObserved& event);
+  void on(const WorkloadSubmitted& event);
+  void on(const WorkloadCancelled& event);
+  void on(const GrantConfirmed& event);
+  void on(const GrantReleasing& event);
+  void on(const GrantReleased& event);
+  void on(const GrantLost& event);
+  void on(const WorkloadInitialized& event);
+  void on(const GrantAdopted& event);
+  void on(const PolicyChanged& event);
+  void on(const HistoryChanged& event);
+  void on(const TimeReached& event);
+  void refuse(std::string text);
+  void fire(const Timer& timer);
+  void age_samples();
+
+  // --- workloads (entries.cc)
+  WorkloadId new_entry(const Workload& workload);
+  void forget_entry(WorkloadId id);
+  void set_state(WorkloadId id, EntryState state, Cause cause);
+  void enqueue(WorkloadId id);
+  void dequeue(WorkloadId id);
+  void end(WorkloadId id, Cause why);
+  void take_back(WorkloadId id, Cause why, bool lost, bool requeue);
+  void drop_grant(WorkloadId id);
+  void lose_devices(NodeId node, const std::vector<DeviceId>& devices);
+  void book_grant(WorkloadId id, std::unique_ptr<Grant> grant);
+  PoolId pool_of(const Shape& shape);
+  Appetite needs_of(const Shape& shape) const;
+  WorkloadId id_of(std::string_view uid) const;
+
+  Entry& at(WorkloadId id) { return entries_[id.index()]; }
+
+  // --- the pass (pass.cc)
+  void wake_all();
+
+  void improved(NodeId node) { improved_.insert(node); }
+
+  void run_pass();
+  std::vector<ShapeId> woken_shapes();
+  Appetite offer_of(NodeId node) const;
+  bool try_workload(WorkloadId id);
+  Cause possible(const Shape& shape) const;
+  Cause possible_for_constrained(const Shape& shape) const;
+  void recheck_possible();
+  Cause waiting_cause(const Shape& shape, WorkloadId id) const;
+  std::unique_ptr<Grant> make_grant(WorkloadId id, NodeId node, std::span<const DeviceFace> faces,
+                                    const std::vector<ContainerPlaces>& placed) const;
+  void commit(WorkloadId id, std::unique_ptr<Grant> grant);
+
+  // --- promises (promises.cc)
+  bool try_promise(WorkloadId id, const Selection& now_best);
+  void settle_promises(NodeId node);
+  bool promise_holds(const Grant& grant, bool after_releases) const;
+
+  // --- reservations (reservations.cc)
+  void update_reservations();
+  void reserve_for(PoolId pool);
+  void drop_reservation(PoolId pool);
+  void replan(Reservation& reservation);
+  void choose_node(Reservation& reservation);
+  void move_to(Reservation& reservation, NodeId node);
+  NodePlan plan_node(const Shape& shape, NodeId node) const;
+  NodePlan plan_timed(const Shape& shape, NodeId node) const;
+  NodePlan plan_untimed(const Shape& shape, NodeId node) const;
+  NodePlan plan_in(const Shape& shape, NodeId node, const PlacementIndex::NodeState& state) const;
+  void guard(NodeId node);
+  void unguard(NodeId node);
+  std::optional<std::uint64_t> allowed_on(const Reservation& reservation, WorkloadId id,
+                                          NodeId node) const;
+  GuardRule guard_for(WorkloadId id) const;
+  bool stays(const Reservation& reservation, const Entry& holder) const;
+
+  // --- words and numbers of verdicts (explain.cc)
+  Verdict::Devices devices_for(const Shape& shape) const;
+  std::string summary_of(const Entry& entry, const Verdict& verdict) const;
+  std::int64_t largest_usable(const Shape& shape) const;
+  std::int64_t most_devices(const Shape& shape) const;
+  std::int64_t most_free_devices(const Shape& shape) const;
+  std::string holder_before(const Entry& entry) const;
+  void explain_grant(const Entry& entry, Verdict& verdict) const;
+  void explain_waiting(const Entry& entry, WorkloadId id, Verdict& verdict) const;
+  void explain_unblock(const Reservation& reservation, Verdict& verdict) const;
+  Cause never_cause_on(const Shape& shape, NodeId node) const;
+
+  // A node as it would be without some of its grants.
+  using GrantRule = std::function<bool(WorkloadId)>;
+  PlacementIndex::NodeState node_without(NodeId node, const GrantRule& gone) const;
+  std::int64_t effective_priority(const Entry& entry) const;
+  bool ordered_before(WorkloadId a, WorkloadId b) const;
+
+  std::vector<Entry> entries_;
+  std::vector<WorkloadId> free_entries_;
+  std::vector<WorkloadId> ended_;  // slots to free at the next apply
+  std::unordered_map<std::string, WorkloadId> by_uid_;
+  std::vector<std::vector<WorkloadId>> on_node_;  // by node: promised and granted
+  std::map<std::string, PoolId> pools_by_key_;
+  std::vector<std::string> pool_names_;
+  std::set<WorkloadId> never_;
+  std::set<WorkloadId> promised_;
+  std::set<NodeId> releasing_nodes_;
+  std::set<NodeId> improved_;
+  std::set<PoolId> touched_pools_;
+  std::map<PoolId, Reservation> reservations_;
+  std::map<NodeId, int> guards_;
+  Timers timers_;
+  std::optional<Time> announced_wake_;
+  std::optional<Time> samples_due_;
+  std::vector<Action> actions_;
+  ClassCounts history_;
+  std::uint64_t grants_made_ = 0;
+  std::int64_t wake_steps_ = 0;
+  bool fleet_changed_ = false;
+  bool started_ = false;
+};
+
+}  // namespace berth::core

@@ -1,0 +1,160 @@
+#include "core/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include "core/ledger/ledger.h"
+
+namespace berth::core {
+namespace {
+
+Node node_of(const std::string& name, int devices, std::int64_t mib) {
+  Node node;
+  node.name = name;
+  node.cpu = Milli{64'000};
+  node.ram = Memory::mib(262'144);
+  for (int i = 0; i < devices; ++i) {
+    Device device;
+    device.uuid = name + "/g" + std::to_string(i);
+    device.index = i;
+    device.model = "A100";
+    device.total = Memory::mib(mib);
+    node.devices.push_back(device);
+  }
+  return node;
+}
+
+Request asking(DeviceAsk ask) {
+  RequestSpec spec;
+  spec.containers.push_back({.name = "main", .kind = ContainerKind::app, .gpu = std::move(ask)});
+  return Request::create(std::move(spec)).value();
+}
+
+struct World {
+  std::unique_ptr<Engine> engine = Engine::create({}).value();
+  Time now;
+
+  std::vector<Action> apply(EventBody body) {
+    const auto actions = engine->apply({now, std::move(body)});
+    EXPECT_TRUE(verify(*engine).ok()) << verify(*engine).error().to_string();
+    return {actions.begin(), actions.end()};
+  }
+
+  void submit(const std::string& uid, DeviceAsk ask, WorkloadOptions options = {}) {
+    apply(WorkloadSubmitted{Workload::task(uid, asking(std::move(ask)), std::move(options))});
+  }
+
+  std::string device_of(const std::string& uid) const {
+    const Grant* grant = engine->grant(uid);
+    return grant == nullptr || grant->state == GrantState::promised
+               ? "-"
+               : engine->fleet().uuid(grant->charges.front().device);
+  }
+
+  std::string cause(const std::string& uid) const {
+    return std::string(cause_name(engine->cause(uid)));
+  }
+};
+
+TEST(Engine, GrantsWhatFitsAndLetsTheRestWait) {
+  World world;
+  world.apply(NodeUpserted{node_of("n0", 1, 100)});
+  world.submit("a", DeviceAsk::memory_mib(60));
+  world.submit("b", DeviceAsk::memory_mib(50));
+  EXPECT_EQ(world.device_of("a"), "n0/g0");
+  EXPECT_EQ(world.engine->outcome("b"), Outcome::waiting);
+  EXPECT_EQ(world.cause("b"), "InsufficientMemory");
+  world.apply(GrantReleased{"a"});
+  EXPECT_EQ(world.device_of("b"), "n0/g0");
+}
+
+TEST(Engine, SaysNeverWhenNoDeviceIsLargeEnough) {
+  World world;
+  world.apply(NodeUpserted{node_of("n0", 2, 100)});
+  world.submit("a", DeviceAsk::memory_mib(101));
+  EXPECT_EQ(world.engine->outcome("a"), Outcome::never);
+  EXPECT_EQ(world.cause("a"), "LargestDeviceTooSmall");
+  world.apply(NodeUpserted{node_of("n1", 1, 200)});
+  EXPECT_EQ(world.device_of("a"), "n1/g0");
+}
+
+// annotations.md F7.
+TEST(Engine, PacksSharesInOrderOfArrival) {
+  World world;
+  world.apply(NodeUpserted{node_of("n0", 2, 100)});
+  world.submit("first", DeviceAsk::fraction_nano(500'000'000));
+  world.submit("a", DeviceAsk::fraction_nano(600'000'000));
+  world.submit("b", DeviceAsk::fraction_nano(500'000'000));
+  world.submit("c", DeviceAsk::fraction_nano(500'000'000));
+  world.submit("d", DeviceAsk::fraction_nano(300'000'000));
+  EXPECT_EQ(world.device_of("first"), "n0/g0");
+  EXPECT_EQ(world.device_of("a"), "n0/g1");
+  EXPECT_EQ(world.device_of("b"), "n0/g0");
+  EXPECT_EQ(world.device_of("c"), "-");
+  EXPECT_EQ(world.device_of("d"), "n0/g1");
+}
+
+// annotations.md F8.
+TEST(Engine, PromisesRoomThatIsBeingReleasedBeforeOpeningADevice) {
+  World world;
+  world.apply(NodeUpserted{node_of("n0", 2, 100)});
+  world.submit("stays", DeviceAsk::fraction_nano(500'000'000));
+  world.submit("goes", DeviceAsk::fraction_nano(500'000'000));
+  world.apply(GrantReleasing{"goes"});
+  world.submit("next", DeviceAsk::fraction_nano(500'000'000));
+  EXPECT_EQ(world.cause("next"), "WaitingForRelease");
+  EXPECT_EQ(world.device_of("next"), "-");
+  world.apply(GrantReleased{"goes"});
+  EXPECT_EQ(world.device_of("next"), "n0/g0");
+}
+
+// queues-gangs-topology.md 7, vector.
+TEST(Engine, BackfillsOnlyWhatEndsBeforeTheReservedStart) {
+  World world;
+  world.apply(NodeUpserted{node_of("n0", 8, 100)});
+  for (int i = 1; i <= 8; ++i) {
+    world.submit("job" + std::to_string(i), DeviceAsk::whole_devices(1),
+                 {.max_run = Duration(10'000 * i)});
+  }
+  world.submit("gang", DeviceAsk::whole_devices(8));
+  const Result<Verdict> verdict = world.engine->explain("gang");
+  ASSERT_TRUE(verdict.ok());
+  ASSERT_TRUE(verdict->eta.has_value());
+  EXPECT_EQ(verdict->eta->at, Time(80'000));
+  world.now = Time(10'000);
+  world.apply(GrantReleased{"job1"});
+  world.submit("long", DeviceAsk::whole_devices(1), {.max_run = Duration(90'000)});
+  world.submit("unknown", DeviceAsk::whole_devices(1));
+  world.submit("short", DeviceAsk::whole_devices(1), {.max_run = Duration(30'000)});
+  EXPECT_EQ(world.cause("long"), "BackfillTooLong");
+  EXPECT_EQ(world.device_of("unknown"), "-");
+  EXPECT_EQ(world.device_of("short"), "n0/g0");
+  for (int i = 2; i <= 8; ++i) {
+    world.now = Time(10'000 * i);
+    if (i == 4) {
+      world.apply(GrantReleased{"short"});
+    }
+    world.apply(GrantReleased{"job" + std::to_string(i)});
+  }
+  EXPECT_NE(world.device_of("gang"), "-");
+}
+
+TEST(Engine, ChargesInitContainersOnlyUntilTheyAreDone) {
+  World world;
+  world.apply(NodeUpserted{node_of("n0", 1, 100)});
+  RequestSpec spec;
+  spec.containers.push_back(
+      {.name = "init", .kind = ContainerKind::init, .gpu = DeviceAsk::memory_mib(60)});
+  spec.containers.push_back(
+      {.name = "app", .kind = ContainerKind::app, .gpu = DeviceAsk::memory_mib(50)});
+  world.apply(WorkloadSubmitted{Workload::task("pod", Request::create(spec).value())});
+  world.submit("next", DeviceAsk::memory_mib(40));
+  EXPECT_EQ(world.device_of("pod"), "n0/g0");
+  EXPECT_EQ(world.device_of("next"), "n0/g0");
+  const DeviceId device = world.engine->fleet().find_device("n0/g0");
+  EXPECT_EQ(world.engine->ledger().book(device).requests, Memory::mib(100).in_bytes());
+  world.apply(WorkloadInitialized{"pod"});
+  EXPECT_EQ(world.engine->ledger().book(device).requests, Memory::mib(90).in_bytes());
+}
+
+}  // namespace
+}  // namespace berth::core

@@ -1,0 +1,253 @@
+// Workloads come, wait, hold and end.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/engine/engine_impl.h"
+
+namespace berth::core {
+
+WorkloadId Engine::Impl::id_of(std::string_view uid) const {
+  const auto found = by_uid_.find(std::string(uid));
+  return found == by_uid_.end() ? WorkloadId::none() : found->second;
+}
+
+const Entry* Engine::Impl::find(std::string_view uid) const {
+  const WorkloadId id = id_of(uid);
+  return id.is_none() ? nullptr : &entries_[id.index()];
+}
+
+WorkloadId Engine::Impl::new_entry(const Workload& workload) {
+  WorkloadId id;
+  if (free_entries_.empty()) {
+    id = WorkloadId(entries_.size());
+    entries_.emplace_back();
+  } else {
+    id = free_entries_.back();
+    free_entries_.pop_back();
+  }
+  Entry& entry = at(id);
+  entry = Entry();
+  entry.uid = workload.uid();
+  entry.options = workload.options();
+  entry.shape = shapes.acquire(workload.request());
+  entry.pool = pool_of(shapes.at(entry.shape));
+  entry.queued_at = std::min(workload.options().queued_at.value_or(now), now);
+  entry.since = now;
+  entry.evaluated = now;
+  by_uid_.emplace(entry.uid, id);
+  return id;
+}
+
+// The slot stays readable until the next apply(), so that a harbour can name what just ended.
+void Engine::Impl::forget_entry(WorkloadId id) {
+  Entry& entry = at(id);
+  by_uid_.erase(entry.uid);
+  for (const ShapeId gone : shapes.release(entry.shape)) {
+    index.forget(gone);
+  }
+  entry.state = EntryState::ended;
+  ended_.push_back(id);
+}
+
+void Engine::Impl::set_state(WorkloadId id, EntryState state, Cause cause) {
+  Entry& entry = at(id);
+  const Outcome before = entry.state == EntryState::free ? Outcome::ended : entry.outcome();
+  const Cause cause_before = entry.cause;
+  entry.state = state;
+  entry.cause = cause;
+  const Outcome after = entry.outcome();
+  if (before != after) {
+    entry.since = now;
+  }
+  const bool told_apart = after == Outcome::waiting || after == Outcome::never;
+  if (told_apart && (before != after || cause_before != cause)) {
+    actions_.emplace_back(VerdictChanged{.workload = id, .outcome = after, .cause = cause});
+  }
+}
+
+namespace {
+
+std::string list_text(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& item : list) {
+    fmt::format_to(std::back_inserter(text), "{}{}", text.empty() ? "" : "|", item);
+  }
+  return text;
+}
+
+// What devices and nodes a shape may use, as a name that people read: workloads with the same name
+// can stand in for each other.
+std::string pool_name(const Shape& shape) {
+  std::string name;
+  for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
+    const DeviceAsk& ask = shape.ask(i);
+    const DeviceFilter& filter = ask.filter;
+    const std::string kind = ask.kind == AskKind::mig ? "mig-" + ask.mig_profile : "gpu";
+    std::string one = filter.models.empty() ? kind : list_text(filter.models);
+    const auto mark = [&](std::string_view sign, const std::vector<std::string>& list) {
+      if (!list.empty()) {
+        one += sign;
+        one += list_text(list);
+      }
+    };
+    mark("~", filter.use_types);
+    mark("!~", filter.avoid_types);
+    mark("=", filter.use_uuids);
+    mark("!=", filter.avoid_uuids);
+    if (name.find(one) == std::string::npos) {
+      name += name.empty() ? one : "+" + one;
+    }
+  }
+  if (name.empty()) {
+    name = "cpu";
+  }
+  const NodeConstraints& nodes = shape.request.nodes();
+  if (!nodes.names.empty()) {
+    name += "@" + list_text(nodes.names);
+  }
+  for (const LabelRule& rule : nodes.labels) {
+    fmt::format_to(std::back_inserter(name), "@{}:{}:{}", rule.key, static_cast<int>(rule.op),
+                   list_text(rule.values));
+  }
+  return name;
+}
+
+}  // namespace
+
+PoolId Engine::Impl::pool_of(const Shape& shape) {
+  std::string name = pool_name(shape);
+  const auto [found, fresh] = pools_by_key_.try_emplace(name, PoolId(pool_names_.size()));
+  if (fresh) {
+    pool_names_.push_back(std::move(name));
+  }
+  return found->second;
+}
+
+Appetite Engine::Impl::needs_of(const Shape& shape) const {
+  Appetite needs{.cpu = shape.cpu, .ram = shape.ram};
+  for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
+    const DeviceAsk& ask = shape.ask(i);
+    if (ask.is_exclusive()) {
+      needs.idle_devices = std::max<std::int64_t>(needs.idle_devices, ask.count);
+    } else if (ask.kind == AskKind::memory) {
+      needs.device_bytes = std::max(needs.device_bytes, Memory::mib(ask.mib).in_bytes());
+    } else if (ask.kind == AskKind::fraction) {
+      needs.nano = std::max(needs.nano, ask.nano);
+    }
+  }
+  return needs;
+}
+
+void Engine::Impl::enqueue(WorkloadId id) {
+  const Entry& entry = at(id);
+  const Shape& shape = shapes.at(entry.shape);
+  waiting.add({.id = id,
+               .uid = entry.uid,
+               .priority = entry.options.priority,
+               .queued_at = entry.queued_at,
+               .kind = KindId(entry.shape.value()),
+               .pool = entry.pool,
+               .needs = needs_of(shape)});
+  touched_pools_.insert(entry.pool);
+  if (entry.options.wait_timeout.has_value()) {
+    at(id).wait_until = entry.queued_at + *entry.options.wait_timeout;
+    timers_.set({.due = *at(id).wait_until, .kind = TimerKind::wait, .workload = id});
+  }
+}
+
+void Engine::Impl::dequeue(WorkloadId id) {
+  Entry& entry = at(id);
+  waiting.remove(id);
+  touched_pools_.insert(entry.pool);
+  if (entry.wait_until.has_value()) {
+    timers_.clear({.due = *entry.wait_until, .kind = TimerKind::wait, .workload = id});
+    entry.wait_until.reset();
+  }
+}
+
+void Engine::Impl::book_grant(WorkloadId id, std::unique_ptr<Grant> grant) {
+  Entry& entry = at(id);
+  entry.grant = std::move(grant);
+  const NodeId node = entry.grant->node;
+  ledger.book(id, *entry.grant);
+  if (on_node_.size() <= node.index()) {
+    on_node_.resize(fleet.node_slots());
+  }
+  on_node_[node.index()].push_back(id);
+}
+
+void Engine::Impl::drop_grant(WorkloadId id) {
+  Entry& entry = at(id);
+  ASSERT(entry.holds(), id.value());
+  const NodeId node = entry.grant->node;
+  ledger.unbook(id, *entry.grant);
+  std::erase(on_node_[node.index()], id);
+  if (entry.confirm_by.has_value()) {
+    timers_.clear({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
+    entry.confirm_by.reset();
+  }
+  if (entry.releasing_until.has_value()) {
+    timers_.clear({.due = *entry.releasing_until, .kind = TimerKind::releasing, .workload = id});
+    entry.releasing_until.reset();
+  }
+  if (!ledger.has_releasing(node)) {
+    releasing_nodes_.erase(node);
+  }
+  promised_.erase(id);
+  entry.grant.reset();
+  improved(node);
+}
+
+void Engine::Impl::end(WorkloadId id, Cause why) {
+  Entry& entry = at(id);
+  if (entry.holds()) {
+    drop_grant(id);
+  }
+  if (waiting.contains(id)) {
+    dequeue(id);
+  }
+  never_.erase(id);
+  actions_.emplace_back(Ended{.workload = id, .why = why});
+  forget_entry(id);
+}
+
+// Takes a grant or promise back; the workload waits again with its age, or ends.
+void Engine::Impl::take_back(WorkloadId id, Cause why, bool lost, bool requeue) {
+  const std::uint64_t number = at(id).grant->number;
+  drop_grant(id);
+  actions_.emplace_back(Retracted{.workload = id, .grant = number, .why = why, .lost = lost});
+  if (!requeue) {
+    end(id, why);
+    return;
+  }
+  const Cause never = possible(shapes.at(at(id).shape));
+  if (never != Cause::none) {
+    never_.insert(id);
+    set_state(id, EntryState::never, never);
+    return;
+  }
+  set_state(id, EntryState::waiting, why);
+  enqueue(id);
+}
+
+// Devices went away: what ran on them is lost.
+void Engine::Impl::lose_devices(NodeId node, const std::vector<DeviceId>& devices) {
+  if (node.index() >= on_node_.size()) {
+    return;
+  }
+  const std::vector<WorkloadId> holders = on_node_[node.index()];
+  for (const WorkloadId id : holders) {
+    const Grant& grant = *at(id).grant;
+    const bool hit =
+        !fleet.present(node) || std::ranges::any_of(grant.charges, [&](const DeviceCharge& charge) {
+          return std::ranges::find(devices, charge.device) != devices.end();
+        });
+    if (hit) {
+      const bool was_promise = at(id).state == EntryState::promised;
+      take_back(id, Cause::device_unhealthy, !was_promise, was_promise);
+    }
+  }
+}
+
+}  // namespace berth::core

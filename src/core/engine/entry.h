@@ -1,0 +1,59 @@
+// Entry: one workload that the engine knows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/quantity.h"
+#include "core/model/verdict.h"
+#include "core/model/workload.h"
+#include "core/placement/shape.h"
+#include "core/queue/waiting_room.h"
+
+namespace berth::core {
+
+enum class EntryState : std::uint8_t { free, waiting, promised, granted, never, ended };
+
+struct Entry {
+  std::string uid;
+  WorkloadOptions options;
+  ShapeId shape;
+  PoolId pool;
+  EntryState state = EntryState::free;
+  Cause cause = Cause::none;
+  Time queued_at;
+  Time since;  // when the present outcome began
+  Time evaluated;
+  std::int64_t attempts = 0;
+  std::unique_ptr<Grant> grant;  // promised or granted
+  std::optional<Time> confirm_by;
+  std::optional<Time> wait_until;
+  std::optional<Time> releasing_until;
+
+  bool holds() const { return grant != nullptr; }
+
+  Outcome outcome() const {
+    switch (state) {
+      case EntryState::granted: return Outcome::granted;
+      case EntryState::never: return Outcome::never;
+      case EntryState::free:
+      case EntryState::ended: return Outcome::ended;
+      case EntryState::waiting:
+      case EntryState::promised: break;
+    }
+    return Outcome::waiting;
+  }
+
+  // When a running grant ends by its own declaration; empty = unknown.
+  std::optional<Time> declared_end() const {
+    if (!holds() || !options.max_run.has_value()) {
+      return std::nullopt;
+    }
+    return grant->granted_at + *options.max_run;
+  }
+};
+
+}  // namespace berth::core

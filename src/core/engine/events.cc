@@ -1,0 +1,416 @@
+// One handler per event. A handler changes the state and says who could be helped; the pass
+// decides.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/engine/engine_impl.h"
+#include "core/placement/registry.h"
+
+namespace berth::core {
+
+void Engine::Impl::refuse(std::string text) {
+  actions_.emplace_back(Notice{.kind = Notice::Kind::refused_event,
+                               .device = DeviceId::none(),
+                               .workload = WorkloadId::none(),
+                               .bytes = 0,
+                               .text = std::move(text)});
+}
+
+std::span<const Action> Engine::Impl::apply(const Event& event) {
+  actions_.clear();
+  for (const WorkloadId id : ended_) {
+    at(id) = Entry();
+    free_entries_.push_back(id);
+  }
+  ended_.clear();
+  if (!started_) {
+    now = event.time;
+    started_ = true;
+  }
+  now = std::max(now, event.time);
+  while (const std::optional<Timer> timer = timers_.take_due(now)) {
+    fire(*timer);
+  }
+  std::visit([this](const auto& body) { on(body); }, event.body);
+  run_pass();
+  const std::optional<Time> next = timers_.next();
+  if (next.has_value() && next != announced_wake_) {
+    actions_.emplace_back(WakeAt{.time = *next});
+  }
+  announced_wake_ = next;
+  return actions_;
+}
+
+void Engine::Impl::fire(const Timer& timer) {
+  switch (timer.kind) {
+    case TimerKind::confirm:
+      at(timer.workload).confirm_by.reset();
+      take_back(timer.workload, Cause::wait_timed_out, false, false);
+      return;
+    case TimerKind::wait:
+      at(timer.workload).wait_until.reset();
+      if (at(timer.workload).state == EntryState::waiting) {
+        end(timer.workload, Cause::wait_timed_out);
+      }
+      return;
+    case TimerKind::releasing: {
+      Entry& entry = at(timer.workload);
+      entry.releasing_until.reset();
+      const NodeId node = entry.grant->node;
+      ledger.set_releasing(timer.workload, *entry.grant, false);
+      entry.grant->state = GrantState::active;
+      if (!ledger.has_releasing(node)) {
+        releasing_nodes_.erase(node);
+      }
+      settle_promises(node);
+      return;
+    }
+    case TimerKind::samples:
+      samples_due_.reset();
+      age_samples();
+      return;
+  }
+}
+
+void Engine::Impl::age_samples() {
+  const std::optional<Time> next = ledger.age_samples(now);
+  if (next == samples_due_) {
+    return;
+  }
+  if (samples_due_.has_value()) {
+    timers_.clear(
+        {.due = *samples_due_, .kind = TimerKind::samples, .workload = WorkloadId::none()});
+  }
+  samples_due_ = next;
+  if (next.has_value()) {
+    timers_.set({.due = *next, .kind = TimerKind::samples, .workload = WorkloadId::none()});
+  }
+}
+
+void Engine::Impl::on(const NodeUpserted& event) {
+  Result<Fleet::Change> change = fleet.upsert(event.node);
+  if (!change.ok()) {
+    refuse(change.error().message());
+    return;
+  }
+  const NodeId node = change->node;
+  ledger.sync_node(node, now);
+  types.sync(fleet, node);
+  for (const DeviceId gone : change->removed) {
+    ledger.forget_samples(gone);
+  }
+  lose_devices(node, change->removed);
+  index.fleet_changed();
+  fleet_changed_ = true;
+  settle_promises(node);
+  improved(node);
+}
+
+void Engine::Impl::on(const NodeRemoved& event) {
+  Result<Fleet::Change> change = fleet.remove(event.name);
+  if (!change.ok()) {
+    refuse(change.error().message());
+    return;
+  }
+  ledger.sync_node(change->node, now);
+  types.sync(fleet, change->node);
+  for (const DeviceId gone : change->removed) {
+    ledger.forget_samples(gone);
+  }
+  lose_devices(change->node, change->removed);
+  index.fleet_changed();
+  fleet_changed_ = true;
+}
+
+void Engine::Impl::on(const DeviceCordoned& event) {
+  const DeviceId device = fleet.find_device(event.uuid);
+  if (device.is_none() || !fleet.present(device)) {
+    refuse(fmt::format("device {} is not in the fleet; nothing was cordoned", event.uuid));
+    return;
+  }
+  fleet.set_cordoned(device, event.cordoned);
+  ledger.sync_device(device, now);
+  improved(fleet.node_of(device));
+}
+
+void Engine::Impl::on(const DeviceObserved& event) {
+  const DeviceId device = fleet.find_device(event.uuid);
+  if (device.is_none() || !fleet.present(device)) {
+    refuse(
+        fmt::format("a sample of device {}, which is not in the fleet, was dropped", event.uuid));
+    return;
+  }
+  Sample sample{.sampled_at = event.sampled_at,
+                .used = std::nullopt,
+                .attributed = event.attributed,
+                .uses = {}};
+  const auto notice = [&](Notice::Kind kind, WorkloadId workload, std::int64_t bytes) {
+    actions_.emplace_back(
+        Notice{.kind = kind, .device = device, .workload = workload, .bytes = bytes, .text = {}});
+  };
+  if (event.used.has_value() && event.used->in_bytes() >= 0 &&
+      *event.used <= Memory::mib(kMaxMemoryMib)) {
+    sample.used = event.used->in_bytes();
+  }
+  if (event.sampled_at > now) {
+    notice(Notice::Kind::clock_skew, WorkloadId::none(), 0);
+    sample.sampled_at = now;
+  }
+  const DeviceBook& before = ledger.book(device);
+  if (before.observed && sample.sampled_at < before.sampled_at) {
+    return;  // an older sample than the one in force: the newest wins
+  }
+  for (const DeviceObserved::Use& use : event.uses) {
+    const WorkloadId id = id_of(use.uid);
+    if (!id.is_none() && use.used.in_bytes() > 0) {
+      sample.uses.push_back(
+          {id, std::min(use.used.in_bytes(), Memory::mib(kMaxMemoryMib).in_bytes())});
+    }
+  }
+  if (event.health.has_value()) {
+    fleet.set_health(device, *event.health);
+  }
+  const SampleEffect effect = ledger.observe(device, sample, now);
+  if (effect.foreign_before != effect.foreign_after) {
+    notice(Notice::Kind::foreign_changed, WorkloadId::none(), effect.foreign_after);
+  }
+  for (const Sample::Use& use : effect.overuse) {
+    notice(Notice::Kind::overuse, use.workload, use.bytes);
+  }
+  const DeviceBook& book = ledger.book(device);
+  if (book.foreign + book.requests - book.releasing > book.usable && book.requests > 0) {
+    notice(Notice::Kind::promise_at_risk, WorkloadId::none(),
+           book.foreign + book.requests - book.releasing - book.usable);
+  }
+  age_samples();
+  settle_promises(fleet.node_of(device));
+  improved(fleet.node_of(device));
+}
+
+void Engine::Impl::on(const WorkloadSubmitted& event) {
+  const Workload& workload = event.workload;
+  if (workload.uid().empty()) {
+    refuse("a workload with an empty uid was submitted; every workload needs one");
+    return;
+  }
+  if (!id_of(workload.uid()).is_none()) {
+    refuse(fmt::format("workload {} is known already; end it first or use another uid",
+                       workload.uid()));
+    return;
+  }
+  const WorkloadId id = new_entry(workload);
+  StageBook::Scope quota(stages, StageId::quota);
+  if (workload.options().queue != "default") {
+    quota.rejected();
+    never_.insert(id);
+    set_state(id, EntryState::never, Cause::unknown_queue);
+    return;
+  }
+  if (try_workload(id)) {
+    return;
+  }
+  Entry& entry = at(id);
+  if (entry.state == EntryState::free) {
+    return;  // ended inside
+  }
+  if (entry.state == EntryState::waiting && entry.options.wait_timeout == Duration(0)) {
+    end(id, Cause::wait_timed_out);
+    return;
+  }
+  if (entry.state == EntryState::waiting) {
+    enqueue(id);
+  }
+}
+
+void Engine::Impl::on(const WorkloadCancelled& event) {
+  const WorkloadId id = id_of(event.uid);
+  if (id.is_none()) {
+    refuse(fmt::format("workload {} is not known; nothing was cancelled", event.uid));
+    return;
+  }
+  end(id, Cause::none);
+}
+
+namespace {
+
+std::string not_held(std::string_view uid, std::string_view deed) {
+  return fmt::format("workload {} holds no grant; nothing was {}", uid, deed);
+}
+
+}  // namespace
+
+void Engine::Impl::on(const GrantConfirmed& event) {
+  const WorkloadId id = id_of(event.uid);
+  if (id.is_none() || at(id).state != EntryState::granted) {
+    refuse(not_held(event.uid, "confirmed"));
+    return;
+  }
+  Entry& entry = at(id);
+  if (entry.grant->state == GrantState::granted) {
+    entry.grant->state = GrantState::active;
+  }
+  if (entry.confirm_by.has_value()) {
+    timers_.clear({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
+    entry.confirm_by.reset();
+  }
+}
+
+void Engine::Impl::on(const GrantReleasing& event) {
+  const WorkloadId id = id_of(event.uid);
+  if (id.is_none() || at(id).state != EntryState::granted) {
+    refuse(not_held(event.uid, "marked as being released"));
+    return;
+  }
+  Entry& entry = at(id);
+  if (entry.grant->state == GrantState::releasing || entry.releasing_until.has_value()) {
+    return;
+  }
+  if (entry.confirm_by.has_value()) {
+    timers_.clear({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
+    entry.confirm_by.reset();
+  }
+  ledger.set_releasing(id, *entry.grant, true);
+  entry.grant->state = GrantState::releasing;
+  entry.releasing_until = now + config.releasing_horizon;
+  timers_.set({.due = *entry.releasing_until, .kind = TimerKind::releasing, .workload = id});
+  releasing_nodes_.insert(entry.grant->node);
+  improved(entry.grant->node);
+  wake_all();
+}
+
+void Engine::Impl::on(const GrantReleased& event) {
+  const WorkloadId id = id_of(event.uid);
+  if (id.is_none() || !at(id).holds()) {
+    refuse(not_held(event.uid, "released"));
+    return;
+  }
+  const NodeId node = at(id).grant->node;
+  end(id, Cause::none);
+  settle_promises(node);
+}
+
+void Engine::Impl::on(const GrantLost& event) {
+  const WorkloadId id = id_of(event.uid);
+  if (id.is_none() || !at(id).holds()) {
+    refuse(not_held(event.uid, "lost"));
+    return;
+  }
+  const NodeId node = at(id).grant->node;
+  take_back(id, Cause::none, true, event.requeue);
+  settle_promises(node);
+}
+
+void Engine::Impl::on(const WorkloadInitialized& event) {
+  const WorkloadId id = id_of(event.uid);
+  if (id.is_none() || at(id).state != EntryState::granted) {
+    refuse(not_held(event.uid, "shrunk to its running phase"));
+    return;
+  }
+  Entry& entry = at(id);
+  if (!entry.grant->starting) {
+    return;
+  }
+  ledger.shrink(id, *entry.grant);
+  entry.grant->starting = false;
+  settle_promises(entry.grant->node);
+  improved(entry.grant->node);
+}
+
+void Engine::Impl::on(const GrantAdopted& event) {
+  const NodeId node = fleet.find_node(event.node);
+  if (!id_of(event.workload.uid()).is_none() || node.is_none() || !fleet.present(node)) {
+    refuse(
+        fmt::format("workload {} cannot be adopted on node {}: the node is absent or the workload "
+                    "is known already",
+                    event.workload.uid(), event.node));
+    return;
+  }
+  auto grant = std::make_unique<Grant>();
+  std::map<DeviceId, DeviceCharge> charges;
+  for (const GrantAdopted::Share& share : event.shares) {
+    const DeviceId device = fleet.find_device(share.uuid);
+    const auto& containers = event.workload.request().containers();
+    if (device.is_none() || !fleet.present(device) || fleet.node_of(device) != node ||
+        share.container >= containers.size() || share.request_mib < 0 ||
+        share.request_mib > kMaxAskMib || share.limit_mib < share.request_mib ||
+        share.limit_mib > kMaxAskMib) {
+      refuse(
+          fmt::format("workload {} cannot be adopted: device {} is not on node {}, or its sizes "
+                      "({} / {} MiB, container {}) are out of range",
+                      event.workload.uid(), share.uuid, event.node, share.request_mib,
+                      share.limit_mib, share.container));
+      return;
+    }
+    DeviceCharge& charge = charges[device];
+    charge.device = device;
+    charge.running_mib = charge.starting_mib = charge.running_mib + share.request_mib;
+    charge.running_limit_mib = charge.starting_limit_mib =
+        charge.running_limit_mib + share.limit_mib;
+    const DeviceAsk& ask = containers[share.container].gpu;
+    charge.exclusive = charge.exclusive || ask.is_exclusive();
+    charge.mode = ask.mode;
+    charge.running_nano = charge.starting_nano =
+        charge.running_nano + (ask.kind == AskKind::fraction ? ask.nano : 0);
+    charge.compute_milli += ask.compute_milli;
+    auto container =
+        std::ranges::find(grant->containers, share.container, &ContainerGrant::container);
+    if (container == grant->containers.end()) {
+      grant->containers.push_back({.container = share.container, .shares = {}});
+      container = std::prev(grant->containers.end());
+    }
+    container->shares.push_back(
+        {.device = device, .request_mib = share.request_mib, .limit_mib = share.limit_mib});
+  }
+  const WorkloadId id = new_entry(event.workload);
+  grant->number = ++grants_made_;
+  grant->node = node;
+  grant->state = event.confirmed ? GrantState::active : GrantState::granted;
+  grant->granted_at = now;
+  grant->cpu = event.workload.request().cpu();
+  grant->ram = event.workload.request().ram();
+  for (const auto& [device, charge] : charges) {
+    grant->charges.push_back(charge);
+  }
+  book_grant(id, std::move(grant));
+  set_state(id, EntryState::granted, Cause::none);
+  actions_.emplace_back(Granted{.workload = id, .grant = at(id).grant->number, .node = node});
+}
+
+void Engine::Impl::on(const PolicyChanged& event) {
+  Result<std::unique_ptr<Policy>> policy = make_policy(event.spec, history_);
+  if (!policy.ok()) {
+    refuse(policy.error().message());
+    return;
+  }
+  config.policy = event.spec;
+  config.policy_seed = event.seed;
+  index.set_policy(std::move(policy).value(), event.seed);
+}
+
+void Engine::Impl::on(const HistoryChanged& event) {
+  ClassCounts history;
+  for (const HistoryChanged::Class& known : event.classes) {
+    WorkClass work{.cpu_milli = known.cpu_milli,
+                   .memory_mib = known.memory_mib,
+                   .gpu_milli = known.gpu_milli,
+                   .num_gpu = known.num_gpu};
+    for (std::size_t from = 0; from < known.gpu_spec.size();) {
+      const std::size_t bar = std::min(known.gpu_spec.find('|', from), known.gpu_spec.size());
+      if (bar > from) {
+        work.models.push_back(known.gpu_spec.substr(from, bar - from));
+      }
+      from = bar + 1;
+    }
+    std::ranges::sort(work.models);
+    history.add(std::move(work), known.count);
+  }
+  history_ = std::move(history);
+  Result<std::unique_ptr<Policy>> policy = make_policy(config.policy, history_);
+  ASSERT(policy.ok(), config.policy);
+  index.set_policy(std::move(policy).value(), config.policy_seed);
+}
+
+void Engine::Impl::on(const TimeReached&) {}
+
+}  // namespace berth::core

@@ -1,0 +1,303 @@
+// The pass: woken workloads in order through the stages of stages.h.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "core/engine/engine_impl.h"
+
+namespace berth::core {
+
+// Everything that waits is looked at again: for changes whose reach is not one node.
+void Engine::Impl::wake_all() {
+  for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
+    if (fleet.present(NodeId(i))) {
+      improved_.insert(NodeId(i));
+    }
+  }
+}
+
+Appetite Engine::Impl::offer_of(NodeId node) const {
+  const NodeFace& face = ledger.node(node);
+  Appetite offer{.cpu = std::max<std::int64_t>(face.cpu_free, 0),
+                 .ram = std::max<std::int64_t>(face.ram_free, 0)};
+  const bool releasing = releasing_nodes_.contains(node);
+  if (releasing) {
+    const NodeFuture future = ledger.future(node);
+    offer.cpu = std::max(offer.cpu, future.cpu);
+    offer.ram = std::max(offer.ram, future.ram);
+  }
+  for (const DeviceId id : fleet.devices_of(node)) {
+    const DeviceFace device =
+        releasing ? ledger.future_face(id) : ledger.faces(node)[fleet.place_of(id)];
+    if (device.blocked != Cause::none) {
+      continue;
+    }
+    offer.idle_devices += device.idle ? 1 : 0;
+    offer.device_bytes = std::max(offer.device_bytes, device.headroom);
+    offer.nano = std::max<std::int64_t>(offer.nano, device.nano_left);
+  }
+  return offer;
+}
+
+// Shapes that wait and that one of the improved nodes could take.
+std::vector<ShapeId> Engine::Impl::woken_shapes() {
+  std::set<ShapeId> woken;
+  for (const NodeId node : improved_) {
+    if (!fleet.present(node) || ledger.node(node).blocked != Cause::none) {
+      continue;
+    }
+    for (const KindId kind : waiting.helped_by(offer_of(node), wake_steps_)) {
+      const ShapeId shape(kind.value());
+      ++wake_steps_;
+      if (releasing_nodes_.contains(node) || index.is_guarded(node) ||
+          index.refusal(shape, node) == Cause::none) {
+        woken.insert(shape);
+      }
+    }
+  }
+  improved_.clear();
+  return {woken.begin(), woken.end()};
+}
+
+void Engine::Impl::run_pass() {
+  if (fleet_changed_) {
+    recheck_possible();
+    fleet_changed_ = false;
+  }
+  for (int round = 0;; ++round) {
+    std::vector<ShapeId> shapes_to_try;
+    if (waiting.empty()) {
+      improved_.clear();
+    } else {
+      StageBook::Scope order(stages, StageId::order);
+      shapes_to_try = woken_shapes();
+    }
+    while (!shapes_to_try.empty()) {
+      const auto first = std::ranges::min_element(shapes_to_try, [&](ShapeId a, ShapeId b) {
+        return waiting.before(waiting.first_of(KindId(a.value()), now),
+                              waiting.first_of(KindId(b.value()), now), now);
+      });
+      const ShapeId shape = *first;
+      const WorkloadId id = waiting.first_of(KindId(shape.value()), now);
+      const bool placed = try_workload(id);
+      const bool more = waiting.count_of(KindId(shape.value())) > 0;
+      if (!placed || !more) {
+        shapes_to_try.erase(std::ranges::find(shapes_to_try, shape));
+      }
+    }
+    update_reservations();
+    if (improved_.empty() || round == 8) {
+      improved_.clear();
+      return;
+    }
+  }
+}
+
+// True when it was granted or promised. Otherwise its entry says why not.
+bool Engine::Impl::try_workload(WorkloadId id) {
+  Entry& entry = at(id);
+  ++entry.attempts;
+  entry.evaluated = now;
+  const Shape& shape = shapes.at(entry.shape);
+  {
+    StageBook::Scope stage(stages, StageId::possible);
+    const Cause never = possible(shape);
+    if (never != Cause::none) {
+      stage.rejected();
+      if (waiting.contains(id)) {
+        dequeue(id);
+      }
+      never_.insert(id);
+      set_state(id, EntryState::never, never);
+      return false;
+    }
+  }
+  Selection selection;
+  {
+    StageBook::Scope stage(stages, StageId::place);
+    const std::int64_t before = index.steps();
+    selection = index.select(entry.shape, guard_for(id));
+    stage.stepped(index.steps() - before);
+    if (selection.node.is_none()) {
+      stage.rejected();
+    }
+  }
+  if (!releasing_nodes_.empty() && try_promise(id, selection)) {
+    return true;
+  }
+  if (selection.node.is_none()) {
+    touched_pools_.insert(entry.pool);
+    set_state(id, EntryState::waiting, waiting_cause(shape, id));
+    return false;
+  }
+  commit(id, make_grant(id, selection.node, ledger.faces(selection.node),
+                        index.places(entry.shape, selection)));
+  return true;
+}
+
+std::unique_ptr<Grant> Engine::Impl::make_grant(WorkloadId id, NodeId node,
+                                                std::span<const DeviceFace> faces,
+                                                const std::vector<ContainerPlaces>& placed) const {
+  const Entry& entry = entries_[id.index()];
+  const Shape& shape = shapes.at(entry.shape);
+  auto grant = std::make_unique<Grant>();
+  grant->node = node;
+  grant->granted_at = now;
+  grant->cpu = shape.request.cpu();
+  grant->ram = shape.request.ram();
+  if (!shape.wants_gpu()) {
+    return grant;
+  }
+  const StaticFit& fit = shapes.fit(entry.shape, types, fleet, node);
+  const std::vector<DeviceId>& ids = fleet.devices_of(node);
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    ContainerGrant container{.container = placed[i].container, .shares = {}};
+    for (int n = 0; n < placed[i].places.count; ++n) {
+      const std::size_t place = placed[i].places.at[static_cast<std::size_t>(n)];
+      const DeviceNeed& need = fit.asks[i].needs[place];
+      const std::int64_t request =
+          Memory::bytes(need.exclusive ? faces[place].headroom : need.request).floor_mib();
+      const std::int64_t limit = need.exclusive ? request : Memory::bytes(need.limit).floor_mib();
+      container.shares.push_back(
+          {.device = ids[place], .request_mib = request, .limit_mib = limit});
+    }
+    grant->containers.push_back(std::move(container));
+  }
+  grant->charges = charges_for(shape, fit, faces, ids, placed);
+  grant->starting = std::ranges::any_of(grant->charges, [](const DeviceCharge& charge) {
+    return charge.starting_mib != charge.running_mib;
+  });
+  return grant;
+}
+
+void Engine::Impl::commit(WorkloadId id, std::unique_ptr<Grant> grant) {
+  StageBook::Scope stage(stages, StageId::commit);
+  Entry& entry = at(id);
+  grant->number = ++grants_made_;
+  const NodeId node = grant->node;
+  book_grant(id, std::move(grant));
+  if (waiting.contains(id)) {
+    dequeue(id);
+  }
+  never_.erase(id);
+  set_state(id, EntryState::granted, Cause::none);
+  if (entry.options.confirm_within.has_value()) {
+    entry.confirm_by = now + *entry.options.confirm_within;
+    timers_.set({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
+  }
+  actions_.emplace_back(Granted{.workload = id, .grant = entry.grant->number, .node = node});
+}
+
+// Whether any machine could hold the shape when nothing runs; none = yes, or not provable.
+Cause Engine::Impl::possible(const Shape& shape) const {
+  if (fleet.present_nodes() == 0) {
+    return Cause::none;
+  }
+  if (shape.constrained || shape.by_uuid) {
+    return possible_for_constrained(shape);
+  }
+  Cause cause = Cause::none;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const NodeTypeId type(i);
+    if (types.type(type).present == 0) {
+      continue;
+    }
+    const StaticFit& fit = shapes.fit_of_type(shape.id, types, type);
+    if (fit.could_ever) {
+      return Cause::none;
+    }
+    cause = more_advanced(cause, fit.never);
+  }
+  return cause == Cause::insufficient_node_resource ? Cause::exceeds_fleet : cause;
+}
+
+Cause Engine::Impl::possible_for_constrained(const Shape& shape) const {
+  Cause cause = Cause::none;
+  bool possible = false;
+  const auto ask_node = [&](NodeId node) {
+    if (possible || !fleet.present(node)) {
+      return;
+    }
+    const Node& description = fleet.node(node);
+    const Cause constraint = constraint_refusal(shape.request.nodes(), description);
+    if (constraint != Cause::none) {
+      cause = more_advanced(cause, constraint);
+      return;
+    }
+    const StaticFit& fit = shapes.fit(shape.id, types, fleet, node);
+    possible = possible || fit.could_ever;
+    cause = more_advanced(cause, fit.never);
+  };
+  const std::vector<std::string>& names = shape.request.nodes().names;
+  if (names.empty()) {
+    for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
+      ask_node(NodeId(i));
+    }
+  }
+  for (const std::string& name : names) {
+    const NodeId node = fleet.find_node(name);
+    if (node.is_none() || !fleet.present(node)) {
+      cause = more_advanced(cause, Cause::no_node_matches);
+    } else {
+      ask_node(node);
+    }
+  }
+  if (possible) {
+    return Cause::none;
+  }
+  return cause == Cause::insufficient_node_resource ? Cause::exceeds_fleet : cause;
+}
+
+// The fleet changed: what was impossible may be possible, and the other way round.
+void Engine::Impl::recheck_possible() {
+  const std::vector<WorkloadId> impossible(never_.begin(), never_.end());
+  for (const WorkloadId id : impossible) {
+    if (at(id).cause == Cause::unknown_queue) {
+      continue;
+    }
+    const Cause cause = possible(shapes.at(at(id).shape));
+    if (cause != Cause::none) {
+      set_state(id, EntryState::never, cause);
+      continue;
+    }
+    never_.erase(id);
+    if (!try_workload(id) && at(id).state == EntryState::waiting) {
+      enqueue(id);
+    }
+  }
+  for (const KindId kind : waiting.kinds()) {
+    const Shape& shape = shapes.at(ShapeId(kind.value()));
+    const Cause cause = possible(shape);
+    while (cause != Cause::none && waiting.count_of(kind) > 0) {
+      const WorkloadId id = waiting.first_of(kind, now);
+      dequeue(id);
+      never_.insert(id);
+      set_state(id, EntryState::never, cause);
+    }
+  }
+}
+
+// The most telling reason among the nodes' answers.
+Cause Engine::Impl::waiting_cause(const Shape& shape, WorkloadId id) const {
+  Cause cause = fleet.present_nodes() == 0 ? Cause::no_node_matches : Cause::none;
+  const RefusalCounts& counts = index.refusals(shape.id);
+  for (std::size_t i = counts.size(); i-- > 1;) {
+    if (counts[i] > 0) {
+      cause = more_advanced(cause, static_cast<Cause>(i));
+      break;
+    }
+  }
+  for (const auto& [pool, reservation] : reservations_) {
+    if (reservation.node.is_none() || reservation.holder == id) {
+      continue;
+    }
+    if (index.refusal(shape.id, reservation.node) == Cause::none) {
+      const bool declared =
+          entries_[id.index()].options.max_run.has_value() && reservation.plan.timed;
+      cause = declared ? Cause::backfill_too_long : Cause::reserved_for_other;
+    }
+  }
+  return cause;
+}
+
+}  // namespace berth::core

@@ -1,0 +1,146 @@
+// Promises (L3): room that is being freed is booked for a workload before it is free.
+#include <algorithm>
+
+#include "core/engine/engine_impl.h"
+
+namespace berth::core {
+
+PlacementIndex::NodeState Engine::Impl::node_without(NodeId node, const GrantRule& gone) const {
+  PlacementIndex::NodeState state{.face = ledger.node(node), .devices = {}};
+  for (const WorkloadId id :
+       on_node_.size() > node.index() ? on_node_[node.index()] : std::vector<WorkloadId>()) {
+    if (gone(id)) {
+      state.face.cpu_free += entries_[id.index()].grant->cpu.count();
+      state.face.ram_free += entries_[id.index()].grant->ram.in_bytes();
+      ++state.face.slots_free;
+    }
+  }
+  for (const DeviceId device : fleet.devices_of(node)) {
+    state.devices.push_back(ledger.face_without(
+        device, [&](const Holding& holding) { return gone(holding.workload); }));
+  }
+  return state;
+}
+
+// Books room that is being released, if that is better than what there is now: when nothing fits,
+// or when a packing policy would open an unused device although a used one is about to have room
+// (F8).
+bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
+  Entry& entry = at(id);
+  if (entry.options.wait_timeout == Duration(0)) {
+    return false;
+  }
+  const bool have_place = !now_best.node.is_none();
+  if (have_place && !(now_best.opens_idle && index.policy().packs() &&
+                      shapes.at(entry.shape).ask(0).is_share())) {
+    return false;
+  }
+  StageBook::Scope stage(stages, StageId::promise);
+  const GuardRule rule = guard_for(id);
+  PlacementIndex::Judgement best{
+      .cause = Cause::waiting_for_release, .selection = {}, .rank = 0, .places = {}};
+  PlacementIndex::NodeState best_state;
+  for (const NodeId node : releasing_nodes_) {
+    const std::optional<std::uint64_t> allowed =
+        rule && index.is_guarded(node) ? rule(node) : ~std::uint64_t{0};
+    if (!allowed.has_value()) {
+      continue;
+    }
+    PlacementIndex::NodeState state = node_without(node, [&](WorkloadId other) {
+      return entries_[other.index()].grant->state == GrantState::releasing;
+    });
+    PlacementIndex::Judgement found = index.judge(entry.shape, node, state, *allowed);
+    if (found.cause != Cause::none || (have_place && found.selection.opens_idle)) {
+      continue;
+    }
+    const bool better = best.cause != Cause::none || found.selection.cost < best.selection.cost ||
+                        (found.selection.cost == best.selection.cost && found.rank < best.rank);
+    if (better) {
+      best = std::move(found);
+      best_state = std::move(state);
+    }
+  }
+  if (best.cause != Cause::none) {
+    stage.rejected();
+    return false;
+  }
+  const NodeId node = best.selection.node;
+  std::unique_ptr<Grant> grant = make_grant(id, node, best_state.devices, best.places);
+  grant->state = GrantState::promised;
+  grant->number = ++grants_made_;
+  book_grant(id, std::move(grant));
+  if (waiting.contains(id)) {
+    dequeue(id);
+  }
+  promised_.insert(id);
+  set_state(id, EntryState::promised, Cause::waiting_for_release);
+  actions_.emplace_back(Promised{.workload = id, .grant = entry.grant->number, .node = node});
+  return true;
+}
+
+// Whether the promise's room exists now, or will once everything that is being released is gone.
+// Promises made later do not count against it.
+bool Engine::Impl::promise_holds(const Grant& grant, bool after_releases) const {
+  const auto gone = [&](WorkloadId id) {
+    const Grant& other = *entries_[id.index()].grant;
+    return (other.state == GrantState::promised && other.number >= grant.number) ||
+           (after_releases && other.state == GrantState::releasing);
+  };
+  const PlacementIndex::NodeState state = node_without(grant.node, gone);
+  if ((grant.cpu > Milli() && state.face.cpu_free < grant.cpu.count()) ||
+      (grant.ram > Memory() && state.face.ram_free < grant.ram.in_bytes()) ||
+      state.face.slots_free < 1 || state.face.blocked != Cause::none) {
+    return false;
+  }
+  return std::ranges::all_of(grant.charges, [&](const DeviceCharge& charge) {
+    const DeviceFace& face = state.devices[fleet.place_of(charge.device)];
+    const std::int64_t mib = grant.starting ? charge.starting_mib : charge.running_mib;
+    const std::int64_t limit =
+        grant.starting ? charge.starting_limit_mib : charge.running_limit_mib;
+    const std::int64_t nano = grant.starting ? charge.starting_nano : charge.running_nano;
+    DeviceNeed need{.request = Memory::mib(mib).in_bytes(),
+                    .limit = Memory::mib(limit).in_bytes(),
+                    .nano = static_cast<std::int32_t>(nano),
+                    .compute = static_cast<std::int16_t>(charge.compute_milli),
+                    .milli = 0,
+                    .mode = charge.mode,
+                    .exclusive = charge.exclusive,
+                    .mutex = false,
+                    .cap = static_cast<std::int16_t>(config.device_cap.value_or(0))};
+    return device_refusal(need, face) == Cause::none && need.request <= face.headroom;
+  });
+}
+
+// Promises on a node whose room has come become grants; those whose room will not come any more are
+// taken back and wait again.
+void Engine::Impl::settle_promises(NodeId node) {
+  if (promised_.empty() || node.index() >= on_node_.size()) {
+    return;
+  }
+  std::vector<WorkloadId> here;
+  for (const WorkloadId id : on_node_[node.index()]) {
+    if (at(id).state == EntryState::promised) {
+      here.push_back(id);
+    }
+  }
+  std::ranges::sort(here, {}, [&](WorkloadId id) { return at(id).grant->number; });
+  for (const WorkloadId id : here) {
+    Entry& entry = at(id);
+    if (promise_holds(*entry.grant, false)) {
+      entry.grant->state = GrantState::granted;
+      entry.grant->granted_at = now;
+      ledger.keep_promise(id, *entry.grant);
+      promised_.erase(id);
+      set_state(id, EntryState::granted, Cause::none);
+      if (entry.options.confirm_within.has_value()) {
+        entry.confirm_by = now + *entry.options.confirm_within;
+        timers_.set({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
+      }
+      actions_.emplace_back(Granted{.workload = id, .grant = entry.grant->number, .node = node});
+    } else if (!promise_holds(*entry.grant, true)) {
+      take_back(id, Cause::insufficient_memory, false, true);
+    }
+  }
+}
+
+}  // namespace berth::core

@@ -1,0 +1,50 @@
+// Reservations: the concrete place that the blocked head of each pool will get, and what may pass
+// it.
+//
+// The place is the earliest instant at which it exists: a node's running work is taken away in the
+// order of its declared ends until the head fits (basis `declared`). Where ends are not declared
+// there is no time; the head then holds the place that needs the fewest releases, and everything
+// that was running when the reservation was made is assumed to end some day. Either way another
+// workload may use reserved capacity only if the head still fits beside it at that instant, so that
+// a stream of small work cannot starve it (queues-gangs-topology.md 7).
+//
+// Thread-safety: none; owned by one engine.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/quantity.h"
+#include "core/model/ids.h"
+#include "core/placement/shape.h"
+#include "core/queue/waiting_room.h"
+
+namespace berth::core {
+
+// What a node could do for a head. Ordered: the first is taken.
+struct NodePlan {
+  bool possible = false;
+  bool timed = false;
+  Time at;                     // when timed
+  std::int64_t releases = 0;   // grants that must end first
+  std::int64_t left_over = 0;  // milli left on the chosen devices, for a tight fit
+  std::uint64_t places = 0;    // device places that the head would take
+};
+
+// Whether `a` on a node of rank `rank_a` is the better plan.
+bool better_plan(const NodePlan& a, std::int64_t rank_a, const NodePlan& b, std::int64_t rank_b);
+
+struct Reservation {
+  PoolId pool;
+  WorkloadId holder;
+  ShapeId shape;
+  NodeId node;  // none: no node could ever do
+  NodePlan plan;
+  std::uint64_t made_at_grant = 0;  // grants up to this number may end before the head starts
+  std::vector<NodePlan> plans;      // by node
+  std::uint64_t seen = 0;           // change log position
+};
+
+}  // namespace berth::core

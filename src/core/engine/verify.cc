@@ -1,0 +1,69 @@
+// verify(): every derived figure recomputed from scratch, and the engine's own invariants.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/engine/engine_impl.h"
+
+namespace berth::core {
+
+namespace {
+
+Error broken(std::string text) { return {ErrorCode::internal, std::move(text)}; }
+
+}  // namespace
+
+Result<void> Engine::Impl::verify() const {
+  TRY_VOID(ledger.check());
+  std::size_t holders = 0;
+  std::size_t waiters = 0;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    const WorkloadId id(i);
+    const bool holds = entry.state == EntryState::granted || entry.state == EntryState::promised;
+    if (holds != entry.holds()) {
+      return broken(fmt::format("workload {}: its state and its grant disagree", entry.uid));
+    }
+    if ((entry.state == EntryState::waiting) != waiting.contains(id)) {
+      return broken(fmt::format("workload {}: its state and the waiting room disagree", entry.uid));
+    }
+    if (holds) {
+      ++holders;
+      const std::vector<WorkloadId>& there = on_node_[entry.grant->node.index()];
+      if (std::ranges::count(there, id) != 1) {
+        return broken(
+            fmt::format("workload {}: it is not filed on its node exactly once", entry.uid));
+      }
+    }
+    waiters += waiting.contains(id) ? 1U : 0U;
+  }
+  std::size_t filed = 0;
+  for (const std::vector<WorkloadId>& there : on_node_) {
+    filed += there.size();
+  }
+  if (filed != holders || waiters != waiting.size()) {
+    return broken(
+        fmt::format("{} grants are filed on nodes, {} workloads hold one; {} wait, the "
+                    "waiting room has {}",
+                    filed, holders, waiters, waiting.size()));
+  }
+  if (index.policy().draws()) {
+    return success();
+  }
+  // The index must answer as if it asked every node anew.
+  for (const KindId kind : waiting.kinds()) {
+    const ShapeId shape(kind.value());
+    const WorkloadId first = waiting.first_of(kind, now);
+    const GuardRule rule = guard_for(first);
+    const Selection kept = index.select(shape, rule);
+    const Selection fresh = index.select_by_scan(shape, rule);
+    if (kept.node != fresh.node || kept.way != fresh.way || kept.cost != fresh.cost) {
+      return broken(fmt::format("workload {}: the index says node {}, asking every node says {}",
+                                entries_[first.index()].uid, kept.node.value(),
+                                fresh.node.value()));
+    }
+  }
+  return success();
+}
+
+}  // namespace berth::core
