@@ -198,9 +198,9 @@ void PodReader::check_shorthand_together() {
 
 // What a container asks for, by the order of rule 3 of annotations.md 1.3.
 core::DeviceAsk PodReader::ask_of(const ContainerWords& container) {
-  static const NvKeys kNone;
+  static const NvKeys none;
   const auto found = keys_.containers.find(container.name);
-  const NvKeys& nv = found == keys_.containers.end() ? kNone : found->second;
+  const NvKeys& nv = found == keys_.containers.end() ? none : found->second;
   const bool is_target = target_ == &container;
   const bool annotated =
       nv.has_memory() || (is_target && (keys_.fraction.present() || keys_.memory.present()));
@@ -230,7 +230,7 @@ core::DeviceAsk PodReader::ask_of(const ContainerWords& container) {
     if (nv.compute.present()) {
       warn(ReasonCode::mode_without_memory, nv.compute, rule, container.name);
     }
-    if (limits.family == LimitFamily::hami) add_mode(container.name, kNone, ask);
+    if (limits.family == LimitFamily::hami) add_mode(container.name, none, ask);
   }
   if (ask.wants_gpu()) add_constraints(ask);
   return ask;
@@ -400,6 +400,7 @@ void PodReader::check_pod_as_a_whole(const std::vector<core::ContainerAsk>& asks
 // is what the API server makes of it.
 core::RequestSpec PodReader::resources() {
   std::vector<const ContainerWords*> containers;
+  containers.reserve(pod_.containers.size());
   for (const ContainerWords& container : pod_.containers)
     containers.push_back(&container);
   sort_by_start(containers, [](const ContainerWords* c) { return c->kind; });

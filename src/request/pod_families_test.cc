@@ -19,7 +19,6 @@ using core::DeviceAsk;
 using core::OrderHint;
 using core::SharingMode;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing_support::ask_of;
 using testing_support::Grant;
@@ -27,7 +26,6 @@ using testing_support::grant_on;
 using testing_support::kCompute;
 using testing_support::key_of;
 using testing_support::kL;
-using testing_support::kMode;
 using testing_support::kR;
 using testing_support::Pod;
 
@@ -296,6 +294,7 @@ TEST(PodErrors, ComeAllAtOnceInKeyOrder) {
                                  .limit("nvidia.com/gpucores", "101")
                                  .read();
   std::vector<std::string> texts;
+  texts.reserve(outcome.errors.size());
   for (const Finding& finding : outcome.errors)
     texts.push_back(finding.text());
   ASSERT_EQ(texts.size(), 5U);

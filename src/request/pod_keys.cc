@@ -248,6 +248,7 @@ void warn_of_foreign_key(const Annotation& at, Findings& findings) {
                   "has no effect as an annotation; write it in a container's resources.limits");
   } else if (key.starts_with("gpu-") || key.starts_with("gpu_")) {
     std::vector<std::string_view> known;
+    known.reserve(kKnownKeys.size());
     for (const KnownKey& candidate : kKnownKeys)
       known.push_back(candidate.key);
     const auto meant = nearest(key, known);
@@ -263,8 +264,8 @@ PodKeys read_pod_keys(const std::map<std::string, std::string>& annotations, Fin
   PodKeys keys;
   for (const auto& [key, text] : annotations) {
     const Annotation at{key, text};
-    const auto known = std::find_if(kKnownKeys.begin(), kKnownKeys.end(),
-                                    [&](const KnownKey& k) { return k.key == at.key; });
+    const auto* known = std::find_if(kKnownKeys.begin(), kKnownKeys.end(),
+                                     [&](const KnownKey& k) { return k.key == at.key; });
     if (known != kKnownKeys.end()) {
       known->read(at, keys, findings);
     } else if (key.starts_with(kNvPrefix)) {

@@ -64,6 +64,7 @@ class Pod {
 
   static std::vector<std::string> codes(const std::vector<Finding>& findings) {
     std::vector<std::string> names;
+    names.reserve(findings.size());
     for (const Finding& finding : findings)
       names.emplace_back(reason_name(finding.code));
     return names;

@@ -11,11 +11,9 @@
 namespace berth::request {
 namespace {
 
-using core::AskKind;
 using core::ContainerKind;
 using core::DeviceAsk;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 Word text(std::string key, std::string value) {
   static std::size_t position = 100;
@@ -24,6 +22,7 @@ Word text(std::string key, std::string value) {
 
 Word list(std::string key, const std::vector<std::string>& texts) {
   std::vector<Word> items;
+  items.reserve(texts.size());
   for (const std::string& item : texts)
     items.push_back(Word::text("", item));
   return Word::list(std::move(key), std::move(items));
