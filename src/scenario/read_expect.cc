@@ -1,0 +1,341 @@
+// The `expect:` section: what must be true of workloads, devices, nodes and the step itself.
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "scenario/figures.h"
+#include "scenario/sections.h"
+
+namespace berth::scenario {
+
+namespace {
+
+using StateWord = std::pair<std::string_view, WantedState>;
+constexpr std::array<StateWord, 5> kStates = {{{"granted", WantedState::granted},
+                                               {"promised", WantedState::promised},
+                                               {"waiting", WantedState::waiting},
+                                               {"never", WantedState::never},
+                                               {"ended", WantedState::ended}}};
+
+Result<std::string> read_cause(const Value& value) {
+  TRY(std::string name, value.word());
+  if (core::cause_from_name(name)) return name;
+  std::vector<std::string_view> known;
+  for (std::size_t i = 0; i < core::kCauseCount; ++i) {
+    known.push_back(core::cause_name(static_cast<core::Cause>(i)));
+  }
+  return value.error(fmt::format("not a cause of a verdict; {}", suggestion(name, known)));
+}
+
+Result<std::vector<std::string>> read_texts(const Value& value) {
+  TRY(std::vector<Value> items, value.items());
+  std::vector<std::string> texts;
+  for (const Value& item : items) {
+    TRY(std::string text, item.word());
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+Result<std::vector<std::string>> read_plain_names(const Value& value) {
+  if (value.node().is_list() && value.node().items.empty()) return std::vector<std::string>{};
+  TRY(std::vector<Named> names, value.names());
+  std::vector<std::string> texts;
+  for (Named& name : names)
+    texts.push_back(std::move(name.text));
+  return texts;
+}
+
+Result<void> read_state(const Value& value, ExpectWorkload& expect) {
+  TRY(expect.state, value.choice(std::span<const StateWord>(kStates)));
+  return success();
+}
+
+Result<void> read_eta(const Value& value, ExpectWorkload& expect) {
+  if (value.node().text == "unknown") {
+    expect.eta.emplace();
+    return success();
+  }
+  TRY(const Duration at, value.duration());
+  expect.eta.emplace(Time{at.count()});
+  return success();
+}
+
+Result<void> read_node_counts(const Value& value, ExpectWorkload& expect) {
+  TRY(auto entries, value.entries());
+  expect.nodes.emplace();
+  for (const auto& [name, count] : entries) {
+    if (!core::cause_from_name(name.text)) {
+      return count.error("the key is not a cause of a verdict, as in {InsufficientMemory: 2}");
+    }
+    TRY((*expect.nodes)[name.text], count.number(0, 1'000'000'000));
+  }
+  return success();
+}
+
+#define BERTH_WORKLOAD_KEY(name, type, summary, example, read_value)     \
+  Key<ExpectWorkload> {                                                  \
+    {#name, type, summary, example},                                     \
+        [](const Value& value, ExpectWorkload& expect) -> Result<void> { \
+          TRY(expect.name, read_value);                                  \
+          return success();                                              \
+        }                                                                \
+  }
+
+constexpr std::array kWorkloadKeys = {
+    Key<ExpectWorkload>{{"state", "name",
+                         "`granted`; `promised`: room that is being freed is kept for "
+                         "it; `waiting`; `never`: no release can help; `ended`: no longer known",
+                         "granted"},
+                        read_state},
+    BERTH_WORKLOAD_KEY(on, "list of device",
+                       "the devices of its grant or promise, container by "
+                       "container in grant order",
+                       "[n0/g0, n0/g1]", read_plain_names(value)),
+    BERTH_WORKLOAD_KEY(node, "name", "the node of its grant or promise", "n0", value.word()),
+    BERTH_WORKLOAD_KEY(request, "memory", "what each device of the grant gives it", "20389MiB",
+                       value.memory()),
+    BERTH_WORKLOAD_KEY(limit, "memory", "its burst limit on each device", "40779MiB",
+                       value.memory()),
+    BERTH_WORKLOAD_KEY(cause, "name", "the verdict's cause, or why it ended", "InsufficientMemory",
+                       read_cause(value)),
+    BERTH_WORKLOAD_KEY(stage, "name", "the first stage that failed", "device", value.word()),
+    BERTH_WORKLOAD_KEY(reason, "name", "the reason a pod shows", "Unschedulable", value.word()),
+    BERTH_WORKLOAD_KEY(need, "memory", "what the verdict says is needed on one device", "40GiB",
+                       value.memory()),
+    BERTH_WORKLOAD_KEY(largest_free, "memory", "the largest free block it names", "30GiB",
+                       value.memory()),
+    BERTH_WORKLOAD_KEY(largest_free_on, "device", "and where that is", "n3/g0", value.word()),
+    BERTH_WORKLOAD_KEY(free_total, "memory", "free memory on all devices it looked at", "180GiB",
+                       value.memory()),
+    BERTH_WORKLOAD_KEY(fragmentation, "number",
+                       "1000 less thousandths of the free memory that are in "
+                       "the largest block",
+                       "834", value.number(0, 1000)),
+    Key<ExpectWorkload>{{"nodes", "map of number", "how many nodes said no, by cause; all of them",
+                         "{InsufficientMemory: 20, UntoleratedTaint: 4}"},
+                        read_node_counts},
+    BERTH_WORKLOAD_KEY(position, "number", "its place in the order of waiting, from 0", "0",
+                       value.number(0, 1'000'000'000)),
+    BERTH_WORKLOAD_KEY(priority, "number", "its priority with what waiting added", "104",
+                       value.number(-1'000'000'000'000, 1'000'000'000'000)),
+    Key<ExpectWorkload>{{"eta", "duration",
+                         "the time of the scenario at which it will start, from "
+                         "declared ends; or `unknown`",
+                         "80s"},
+                        read_eta},
+    Key<ExpectWorkload>{{"since", "duration", "the time since which it waits or runs", "10s"},
+                        [](const Value& value, ExpectWorkload& expect) -> Result<void> {
+                          TRY(const Duration since, value.duration());
+                          expect.since = Time{since.count()};
+                          return success();
+                        }},
+    BERTH_WORKLOAD_KEY(summary, "text", "the verdict's sentence, whole; devices as `g1`",
+                       "\"needs 50 MiB on one GPU; largest free is 40 MiB (n0/g1)\"", value.word()),
+    BERTH_WORKLOAD_KEY(says, "list of text",
+                       "parts of the verdict's message: sentence and counts of "
+                       "nodes",
+                       "\"largest free is 40 MiB\"", read_texts(value)),
+    BERTH_WORKLOAD_KEY(
+        would_help, "list of text",
+        "changes that it names, each alone sufficient: `free "
+        "SIZE on DEVICE`, `free N devices on NODE`, `wait for NAME until TIME`, `ask for "
+        "SIZE`, `add a node`",
+        "free 10MiB on n0/g1", read_texts(value)),
+};
+#undef BERTH_WORKLOAD_KEY
+
+// "granted on n0/g1, n0/g2" or "waiting InsufficientMemory": the short form.
+Result<void> read_short(const Value& value, ExpectWorkload& expect) {
+  TRY(const std::string text, value.word());
+  const std::size_t blank = text.find(' ');
+  const yaml::Node state_node{.kind = yaml::NodeKind::scalar,
+                              .text = text.substr(0, blank),
+                              .line = value.place().line,
+                              .column = value.place().column};
+  TRY_VOID(read_state(value.inner(state_node, value.field()), expect));
+  if (blank == std::string::npos) return success();
+  std::string rest = text.substr(blank + 1);
+  if (rest.starts_with("on ")) {
+    expect.on.emplace();
+    for (std::size_t at = 3; at <= rest.size();) {
+      const std::size_t comma = std::min(rest.find(", ", at), rest.size());
+      expect.on->push_back(rest.substr(at, comma - at));
+      at = comma + 2;
+    }
+    return success();
+  }
+  yaml::Node cause_node = state_node;
+  cause_node.text = rest;
+  TRY(expect.cause, read_cause(value.inner(cause_node, value.field())));
+  return success();
+}
+
+Result<void> read_workloads(const Value& value, Expect& expect) {
+  TRY(auto entries, value.entries());
+  for (const auto& [name, wanted] : entries) {
+    ExpectWorkload workload;
+    if (wanted.node().is_scalar()) {
+      TRY_VOID(read_short(wanted, workload));
+    } else {
+      TRY_VOID(read_section(expect_workload_section(), wanted, workload));
+    }
+    auto names = expand_names(name.text);
+    if (!names.ok()) return wanted.error(names.error().message());
+    for (std::string& uid : *names) {
+      workload.uid = {std::move(uid), name.place};
+      expect.workloads.push_back(workload);
+    }
+  }
+  return success();
+}
+
+template <typename Page>
+Result<void> read_figure(std::span<const Figure<Page>> figures, const Value& value,
+                         ExpectFigures& expect) {
+  for (const Figure<Page>& figure : figures) {
+    if (figure.name != value.field()) continue;
+    ExpectFigures::Figure wanted;
+    wanted.name = figure.name;
+    wanted.place = value.place();
+    TRY(wanted.wanted, value.word());
+    wanted.is_word = figure.kind == FigureKind::word;
+    wanted.is_memory = figure.kind == FigureKind::memory;
+    if (wanted.is_word) {
+      wanted.word = wanted.wanted;
+    } else if (wanted.is_memory) {
+      TRY(const Memory memory, value.memory());
+      wanted.number = memory.in_bytes();
+    } else {
+      TRY(wanted.number, value.number(-1'000'000'000'000, 1'000'000'000'000));
+    }
+    expect.figures.push_back(std::move(wanted));
+  }
+  return success();
+}
+
+Result<void> read_device_figure(const Value& value, ExpectFigures& expect) {
+  return read_figure(device_figures(), value, expect);
+}
+
+Result<void> read_node_figure(const Value& value, ExpectFigures& expect) {
+  return read_figure(node_figures(), value, expect);
+}
+
+template <typename Page>
+std::vector<Key<ExpectFigures>> figure_keys(std::span<const Figure<Page>> figures,
+                                            Result<void> (*read)(const Value&, ExpectFigures&)) {
+  std::vector<Key<ExpectFigures>> keys;
+  for (const Figure<Page>& figure : figures) {
+    const std::string_view type = figure.kind == FigureKind::memory  ? "memory"
+                                  : figure.kind == FigureKind::count ? "number"
+                                                                     : "name";
+    keys.push_back({{figure.name, type, figure.summary, figure.example}, read});
+  }
+  return keys;
+}
+
+template <const Section<ExpectFigures>& (*kSection)()>
+Result<std::vector<ExpectFigures>> read_pages(const Value& value) {
+  TRY(auto entries, value.entries());
+  std::vector<ExpectFigures> pages;
+  for (const auto& [name, figures] : entries) {
+    ExpectFigures page{.subject = name, .figures = {}};
+    TRY_VOID(read_section(kSection(), figures, page));
+    pages.push_back(std::move(page));
+  }
+  return pages;
+}
+
+constexpr std::array kExpectKeys = {
+    Key<Expect>{{"workloads", "map of workload",
+                 "by name (`job-1..3` for several): the keys of "
+                 "'expect workload', or in short `granted on n0/g1`, `waiting InsufficientMemory`",
+                 "{train: granted on n0/g1}"},
+                read_workloads},
+    Key<Expect>{{"devices", "map of device figures", "what the ledger says of devices",
+                 "{n0/g1: {headroom: 50MiB, use: shared}}"},
+                [](const Value& value, Expect& expect) -> Result<void> {
+                  TRY(expect.devices, read_pages<expect_device_section>(value));
+                  return success();
+                }},
+    Key<Expect>{{"nodes", "map of node figures", "what the ledger says of nodes",
+                 "{n0: {cpu_free: 60000}}"},
+                [](const Value& value, Expect& expect) -> Result<void> {
+                  TRY(expect.nodes, read_pages<expect_node_section>(value));
+                  return success();
+                }},
+    Key<Expect>{{"order", "list of name", "all that wait, in the order in which they are tried",
+                 "[large, small]"},
+                [](const Value& value, Expect& expect) -> Result<void> {
+                  TRY(auto names, read_plain_names(value));
+                  expect.order.emplace(value.place(), std::move(names));
+                  return success();
+                }},
+    Key<Expect>{{"decisions", "list of text",
+                 "all decisions of this step so far, in order: `granted "
+                 "NAME`, `promised NAME`, `retracted NAME`, `lost NAME`, `ended NAME`",
+                 "[granted train]"},
+                [](const Value& value, Expect& expect) -> Result<void> {
+                  TRY(auto texts, read_texts(value));
+                  expect.decisions.emplace(value.place(), std::move(texts));
+                  return success();
+                }},
+    Key<Expect>{
+        {"notices", "list of text",
+         "all notices of this step so far, in order: `overuse`, "
+         "`foreign-changed`, `promise-at-risk`, `clock-skew` or `refused-event`, then the task or "
+         "device it is about",
+         "[overuse train]"},
+        [](const Value& value, Expect& expect) -> Result<void> {
+          TRY(auto texts, read_texts(value));
+          expect.notices.emplace(value.place(), std::move(texts));
+          return success();
+        }},
+    Key<Expect>{
+        {"actions", "number", "how many answers of any kind the step has caused so far", "0"},
+        [](const Value& value, Expect& expect) -> Result<void> {
+          TRY(const std::int64_t count, value.number(0, 1'000'000'000));
+          expect.actions.emplace(value.place(), count);
+          return success();
+        }},
+};
+
+constexpr Section<ExpectWorkload> kExpectWorkload{
+    "expect workload", "What must be true of one task. Keys that are left out may be anything.",
+    kWorkloadKeys};
+constexpr Section<Expect> kExpect{
+    "expect",
+    "What must be true at this point of the step. Keys that are left out may be anything.",
+    kExpectKeys};
+
+}  // namespace
+
+const Section<Expect>& expect_section() { return kExpect; }
+
+const Section<ExpectWorkload>& expect_workload_section() { return kExpectWorkload; }
+
+const Section<ExpectFigures>& expect_device_section() {
+  static const std::vector<Key<ExpectFigures>> keys =
+      figure_keys(device_figures(), read_device_figure);
+  static const Section<ExpectFigures> section{"device figures", "The ledger's page of one device.",
+                                              keys};
+  return section;
+}
+
+const Section<ExpectFigures>& expect_node_section() {
+  static const std::vector<Key<ExpectFigures>> keys = figure_keys(node_figures(), read_node_figure);
+  static const Section<ExpectFigures> section{"node figures", "The ledger's page of one node.",
+                                              keys};
+  return section;
+}
+
+Result<void> read_expect(const Value& value, Step& step) {
+  Expect expect{.place = value.place()};
+  TRY_VOID(read_section(expect_section(), value, expect));
+  step.deeds.emplace_back(std::move(expect));
+  return success();
+}
+
+}  // namespace berth::scenario

@@ -1,0 +1,418 @@
+// The `steps:` section: when, and everything that can happen. Expectations are in read_expect.cc.
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "scenario/fleet_spec.h"
+#include "scenario/request_words.h"
+#include "scenario/sections.h"
+
+namespace berth::scenario {
+
+namespace {
+
+// --- submit ---
+
+core::WorkloadOptions& options_of(SubmitDraft& draft) { return draft.submit.options; }
+
+core::WorkloadOptions& options_of(AdoptDraft& draft) { return draft.adopt.options; }
+
+template <typename T>
+Result<void> read_priority(const Value& value, T& into) {
+  TRY(options_of(into).priority, value.number(-1'000'000'000, 1'000'000'000));
+  return success();
+}
+
+template <typename T>
+Result<void> read_preemptible(const Value& value, T& into) {
+  TRY(options_of(into).preemptible, value.truth());
+  return success();
+}
+
+template <typename T>
+Result<void> read_max_run(const Value& value, T& into) {
+  TRY(options_of(into).max_run, value.duration());
+  return success();
+}
+
+constexpr std::array kSubmitKeys = {
+    Key<SubmitDraft>{
+        {"uid", "name", "the task's name; `job-1..9` submits nine alike", "train-1..3", true},
+        [](const Value& value, SubmitDraft& draft) -> Result<void> {
+          TRY(draft.submit.uids, value.names());
+          return success();
+        }},
+    Key<SubmitDraft>{{"priority", "number", "higher is served first; 0 when not said", "100"},
+                     read_priority<SubmitDraft>},
+    Key<SubmitDraft>{{"preemptible", "true or false", "false when not said", "true"},
+                     read_preemptible<SubmitDraft>},
+    Key<SubmitDraft>{{"max_run", "duration", "how long it runs at most, from its grant", "30min"},
+                     read_max_run<SubmitDraft>},
+    Key<SubmitDraft>{
+        {"queue", "name", "the queue it is submitted to; `default` when not said", "default"},
+        [](const Value& value, SubmitDraft& draft) -> Result<void> {
+          TRY(draft.submit.options.queue, value.word());
+          return success();
+        }},
+    Key<SubmitDraft>{{"queued_at", "duration",
+                      "it has waited since this time of the scenario; a task that "
+                      "is submitted again keeps its age so",
+                      "0s"},
+                     [](const Value& value, SubmitDraft& draft) -> Result<void> {
+                       TRY(const Duration at, value.duration());
+                       draft.submit.options.queued_at = Time{at.count()};
+                       return success();
+                     }},
+    Key<SubmitDraft>{{"wait_timeout", "duration",
+                      "it gives up after waiting so long; 0s = now or never", "10min"},
+                     [](const Value& value, SubmitDraft& draft) -> Result<void> {
+                       TRY(draft.submit.options.wait_timeout, value.duration());
+                       return success();
+                     }},
+    Key<SubmitDraft>{{"confirm_within", "duration",
+                      "its grant is taken back when nobody confirms it in "
+                      "time",
+                      "5min"},
+                     [](const Value& value, SubmitDraft& draft) -> Result<void> {
+                       TRY(draft.submit.options.confirm_within, value.duration());
+                       return success();
+                     }},
+    Key<SubmitDraft>{{"refused", "name",
+                      "expects that the request is refused, with this reason code", "BadFraction"},
+                     [](const Value& value, SubmitDraft& draft) -> Result<void> {
+                       TRY(std::string code, value.word());
+                       draft.submit.refusal = Named{std::move(code), value.place()};
+                       return success();
+                     }},
+};
+
+Result<void> read_submit(const Value& value, Step& step) {
+  TRY(std::vector<Value> items, value.items());
+  for (const Value& item : items) {
+    SubmitDraft draft;
+    draft.submit.place = item.place();
+    TRY_VOID(read_section(submit_section(), item, draft));
+    auto request = request_from_entries(draft.words, item.file());
+    if (request.ok()) {
+      draft.submit.request = *std::move(request);
+    } else if (draft.submit.refusal) {
+      draft.submit.refused_as = request.error().message();
+    } else {
+      return std::move(request).error();
+    }
+    step.deeds.emplace_back(std::move(draft.submit));
+  }
+  return success();
+}
+
+// --- adopt ---
+
+constexpr std::array kAdoptKeys = {
+    Key<AdoptDraft>{{"uid", "name", "the task that runs already", "left-over", true},
+                    [](const Value& value, AdoptDraft& draft) -> Result<void> {
+                      TRY(draft.adopt.uid, value.word());
+                      return success();
+                    }},
+    Key<AdoptDraft>{{"on", "list of device", "where it runs", "n0/g1", true},
+                    [](const Value& value, AdoptDraft& draft) -> Result<void> {
+                      TRY(draft.adopt.devices, value.names());
+                      return success();
+                    }},
+    Key<AdoptDraft>{{"confirmed", "true or false", "true when not said", "false"},
+                    [](const Value& value, AdoptDraft& draft) -> Result<void> {
+                      TRY(draft.adopt.confirmed, value.truth());
+                      return success();
+                    }},
+    Key<AdoptDraft>{{"priority", "number", "0 when not said", "100"}, read_priority<AdoptDraft>},
+    Key<AdoptDraft>{{"preemptible", "true or false", "false when not said", "true"},
+                    read_preemptible<AdoptDraft>},
+    Key<AdoptDraft>{{"max_run", "duration", "how long it runs at most, from now", "30min"},
+                    read_max_run<AdoptDraft>},
+};
+
+Result<void> read_adopt(const Value& value, Step& step) {
+  TRY(std::vector<Value> items, value.items());
+  for (const Value& item : items) {
+    AdoptDraft draft;
+    draft.adopt.place = item.place();
+    TRY_VOID(read_section(adopt_section(), item, draft));
+    TRY(draft.adopt.request, request_from_entries(draft.words, item.file()));
+    step.deeds.emplace_back(std::move(draft.adopt));
+  }
+  return success();
+}
+
+// --- observe ---
+
+constexpr std::array kObserveKeys = {
+    Key<Observe>{{"device", "device", "what was looked at", "n0/g0", true},
+                 [](const Value& value, Observe& observe) -> Result<void> {
+                   TRY(std::string name, value.word());
+                   observe.device = {std::move(name), value.place()};
+                   return success();
+                 }},
+    Key<Observe>{{"used", "memory",
+                  "everything in use on it, the driver's reserve not included; "
+                  "`unknown` when the source gave no number",
+                  "6GiB", true},
+                 [](const Value& value, Observe& observe) -> Result<void> {
+                   if (value.node().text == "unknown") return success();
+                   TRY(observe.used, value.memory());
+                   return success();
+                 }},
+    Key<Observe>{
+        {"age", "duration", "how old the sample is when it arrives; 0s when not said", "5s"},
+        [](const Value& value, Observe& observe) -> Result<void> {
+          TRY(observe.age, value.duration());
+          return success();
+        }},
+    Key<Observe>{{"ahead", "duration", "the sample's stamp lies so far in the future", "5s"},
+                 [](const Value& value, Observe& observe) -> Result<void> {
+                   TRY(const Duration ahead, value.duration());
+                   observe.age = Duration{-ahead.count()};
+                   return success();
+                 }},
+    Key<Observe>{{"by", "map of memory",
+                  "how much of it each task uses; what they do not explain is "
+                  "foreign. Without this key only the total is known",
+                  "{train: 3GiB}"},
+                 [](const Value& value, Observe& observe) -> Result<void> {
+                   TRY(auto entries, value.entries());
+                   observe.uses.emplace();
+                   for (const auto& [name, used] : entries) {
+                     TRY(const Memory memory, used.memory());
+                     observe.uses->emplace_back(name, memory);
+                   }
+                   return success();
+                 }},
+    Key<Observe>{
+        {"health", "name", "`ok` or `unhealthy`; unchanged when not said", "unhealthy"},
+        [](const Value& value, Observe& observe) -> Result<void> {
+          using core::DeviceHealth;
+          constexpr std::array<std::pair<std::string_view, DeviceHealth>, 2> kWords = {
+              {{"ok", DeviceHealth::ok}, {"unhealthy", DeviceHealth::unhealthy}}};
+          TRY(observe.health,
+              value.choice(std::span<const std::pair<std::string_view, DeviceHealth>>(kWords)));
+          return success();
+        }},
+};
+
+Result<void> read_observe(const Value& value, Step& step) {
+  TRY(std::vector<Value> items, value.items());
+  for (const Value& item : items) {
+    Observe observe{.place = item.place()};
+    TRY_VOID(read_section(observe_section(), item, observe));
+    step.deeds.emplace_back(std::move(observe));
+  }
+  return success();
+}
+
+// --- fleet changes ---
+
+constexpr std::array kAddDeviceKeys = {
+    Key<AddDevice>{{"node", "name", "where", "n0", true},
+                   [](const Value& value, AddDevice& add) -> Result<void> {
+                     TRY(add.node, value.word());
+                     return success();
+                   }},
+    Key<AddDevice>{{"device", "device", "its description", "{memory: 80GiB, uuid: GPU-new}", true},
+                   [](const Value& value, AddDevice& add) -> Result<void> {
+                     DeviceDraft draft{.place = value.place()};
+                     draft.device.model = kPlainModel;
+                     TRY_VOID(read_section(device_section(), value, draft));
+                     if (draft.uuid.empty() || draft.count != 1) {
+                       return value.error("a device that is added is one and has a `uuid`");
+                     }
+                     TRY(add.devices, finish_devices({draft}, core::Node{}, {}, value.file()));
+                     return success();
+                   }},
+};
+
+constexpr std::array kRenumberKeys = {
+    Key<Renumber>{{"node", "name", "whose devices the driver numbers anew", "n0", true},
+                  [](const Value& value, Renumber& renumber) -> Result<void> {
+                    TRY(renumber.node, value.word());
+                    return success();
+                  }},
+    Key<Renumber>{
+        {"indices", "list of number", "the new index of n/g0, of n/g1, …", "[1, 0]", true},
+        [](const Value& value, Renumber& renumber) -> Result<void> {
+          TRY(std::vector<Value> items, value.items());
+          for (const Value& item : items) {
+            TRY(const std::int64_t index, item.number(0, 1023));
+            renumber.indices.push_back(index);
+          }
+          return success();
+        }},
+};
+
+// --- steps ---
+
+template <typename T>
+void take_word(const yaml::Entry& entry, T& draft) {
+  draft.words.push_back(&entry);
+}
+
+template <WorkloadVerb kVerb>
+Result<void> read_workloads(const Value& value, Step& step) {
+  WorkloadDeed deed{.verb = kVerb, .uids = {}};
+  TRY(deed.uids, value.names());
+  step.deeds.emplace_back(std::move(deed));
+  return success();
+}
+
+template <NodeVerb kVerb>
+Result<void> read_node_names(const Value& value, Step& step) {
+  NodeDeed deed{.verb = kVerb, .nodes = {}};
+  TRY(deed.nodes, value.names());
+  step.deeds.emplace_back(std::move(deed));
+  return success();
+}
+
+template <DeviceVerb kVerb>
+Result<void> read_device_names(const Value& value, Step& step) {
+  DeviceDeed deed{.verb = kVerb, .devices = {}};
+  TRY(deed.devices, value.names());
+  step.deeds.emplace_back(std::move(deed));
+  return success();
+}
+
+template <typename T, const Section<T>& (*kSection)()>
+Result<void> read_deed(const Value& value, Step& step) {
+  TRY(std::vector<Value> items, value.items());
+  for (const Value& item : items) {
+    T deed{};
+    deed.place = item.place();
+    TRY_VOID(read_section(kSection(), item, deed));
+    step.deeds.emplace_back(std::move(deed));
+  }
+  return success();
+}
+
+Result<void> read_add_node(const Value& value, Step& step) {
+  NodeDraft draft{.place = value.place(), .node = plain_node("")};
+  TRY_VOID(read_section(node_section(), value, draft));
+  AddNode add{.place = value.place(), .node = {}};
+  TRY(add.node, finish_node(draft, {}, value.file()));
+  step.deeds.emplace_back(std::move(add));
+  return success();
+}
+
+Result<void> read_at(const Value& value, Step& step) {
+  if (!step.deeds.empty() || step.advance) {
+    return value.error("the time comes first in a step, as `at` or as `advance`");
+  }
+  TRY(const Duration at, value.duration());
+  step.at = Time{at.count()};
+  return success();
+}
+
+Result<void> read_advance(const Value& value, Step& step) {
+  if (!step.deeds.empty() || step.at) {
+    return value.error("the time comes first in a step, as `at` or as `advance`");
+  }
+  TRY(step.advance, value.duration());
+  return success();
+}
+
+constexpr std::array kStepKeys = {
+    Key<Step>{{"at", "duration", "the step happens at this time; 0s is the beginning", "10s"},
+              read_at},
+    Key<Step>{{"advance", "duration", "the step happens so long after the one before", "30s"},
+              read_advance},
+    Key<Step>{{"submit", "list of submit", "tasks arrive", "{uid: train, gpu_memory: 4GiB}"},
+              read_submit},
+    Key<Step>{{"end", "list of name", "tasks are over: their claims end", "train"},
+              read_workloads<WorkloadVerb::end>},
+    Key<Step>{
+        {"cancel", "list of name", "tasks leave the queue, or give their grants back", "train"},
+        read_workloads<WorkloadVerb::cancel>},
+    Key<Step>{{"confirm", "list of name", "the owners of grants say that they started", "train"},
+              read_workloads<WorkloadVerb::confirm>},
+    Key<Step>{{"initialized", "list of name", "the init containers of tasks are done", "train"},
+              read_workloads<WorkloadVerb::initialized>},
+    Key<Step>{{"releasing", "list of name",
+               "tasks are being deleted: they still hold what they hold", "train"},
+              read_workloads<WorkloadVerb::releasing>},
+    Key<Step>{{"lost", "list of name", "what ran is gone without a word", "train"},
+              read_workloads<WorkloadVerb::lost>},
+    Key<Step>{
+        {"requeue", "list of name", "what ran is gone and waits again with its old age", "train"},
+        read_workloads<WorkloadVerb::requeue>},
+    Key<Step>{{"adopt", "list of adopt", "tasks are found that run already",
+               "{uid: old, gpu_memory: 4GiB, on: n0/g1}"},
+              read_adopt},
+    Key<Step>{{"observe", "list of observe", "samples arrive", "{device: n0/g0, used: 6GiB}"},
+              read_observe},
+    Key<Step>{
+        {"node_down", "list of name", "nodes are not ready: nothing new, what runs runs on", "n0"},
+        read_node_names<NodeVerb::down>},
+    Key<Step>{{"node_up", "list of name", "nodes are ready again", "n0"},
+              read_node_names<NodeVerb::up>},
+    Key<Step>{{"cordon_node", "list of name", "the operator wants nothing new on nodes", "n0"},
+              read_node_names<NodeVerb::cordon>},
+    Key<Step>{{"uncordon_node", "list of name", "and allows it again", "n0"},
+              read_node_names<NodeVerb::uncordon>},
+    Key<Step>{{"add_node", "node", "a node joins, or is described anew",
+               "{name: n7, devices: [{memory: 80GiB}]}"},
+              read_add_node},
+    Key<Step>{{"remove_node", "list of name", "nodes are gone with all that ran on them", "n0"},
+              read_node_names<NodeVerb::remove>},
+    Key<Step>{{"cordon", "list of device", "the operator wants nothing new on devices", "n0/g1"},
+              read_device_names<DeviceVerb::cordon>},
+    Key<Step>{{"uncordon", "list of device", "and allows it again", "n0/g1"},
+              read_device_names<DeviceVerb::uncordon>},
+    Key<Step>{{"remove_device", "list of device", "devices vanish from their nodes", "n0/g1"},
+              read_device_names<DeviceVerb::remove>},
+    Key<Step>{{"restore_device", "list of device", "vanished devices come back with the same UUID",
+               "n0/g1"},
+              read_device_names<DeviceVerb::restore>},
+    Key<Step>{{"add_device", "list of add_device", "a device that was never seen appears",
+               "{node: n0, device: {memory: 80GiB, uuid: GPU-new}}"},
+              read_deed<AddDevice, add_device_section>},
+    Key<Step>{{"renumber", "list of renumber", "the driver numbers devices anew; UUIDs stay",
+               "{node: n0, indices: [1, 0]}"},
+              read_deed<Renumber, renumber_section>},
+    Key<Step>{{"policy", "text", "another placement policy from now on", "spread"},
+              [](const Value& value, Step& step) -> Result<void> {
+                ChangePolicy change{.place = value.place(), .spec = {}};
+                TRY(change.spec, value.word());
+                step.deeds.emplace_back(std::move(change));
+                return success();
+              }},
+    Key<Step>{
+        {"expect", "expect", "what must be true now", "{workloads: {train: granted on n0/g1}}"},
+        read_expect},
+};
+
+constexpr Section<SubmitDraft> kSubmit{
+    "submit", "A task arrives. Beside these keys stand the words of its request.", kSubmitKeys,
+    request_keys, take_word<SubmitDraft>};
+constexpr Section<AdoptDraft> kAdopt{
+    "adopt",
+    "A task is found that runs already. Beside these keys stand the words of its request, which it "
+    "holds on every device.",
+    kAdoptKeys, request_keys, take_word<AdoptDraft>};
+constexpr Section<Observe> kObserve{"observe", "A sample of one device.", kObserveKeys};
+constexpr Section<AddDevice> kAddDevice{"add_device", "A new device.", kAddDeviceKeys};
+constexpr Section<Renumber> kRenumber{"renumber", "New indices for known devices.", kRenumberKeys};
+constexpr Section<Step> kStep{
+    "step", "One point in time; its keys are obeyed in the order in which they are written.",
+    kStepKeys};
+
+}  // namespace
+
+const Section<SubmitDraft>& submit_section() { return kSubmit; }
+
+const Section<AdoptDraft>& adopt_section() { return kAdopt; }
+
+const Section<Observe>& observe_section() { return kObserve; }
+
+const Section<AddDevice>& add_device_section() { return kAddDevice; }
+
+const Section<Renumber>& renumber_section() { return kRenumber; }
+
+const Section<Step>& step_section() { return kStep; }
+
+}  // namespace berth::scenario

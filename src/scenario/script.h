@@ -1,0 +1,191 @@
+// Script: a scenario file after reading and before running. Values, places kept for messages.
+//
+//   TRY(std::vector<Script> scripts, parse_scripts(text, "cases.yaml"));
+//
+// Names of devices stay as written ("n0/g1"): what they stand for depends on what happened before.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/quantity.h"
+#include "base/result.h"
+#include "core/engine/engine.h"
+#include "core/model/device.h"
+#include "core/model/verdict.h"
+#include "core/model/workload.h"
+#include "scenario/value.h"
+
+namespace berth::scenario {
+
+// --- what is done -------------------------------------------------------------------------------
+
+struct Submit {
+  Place place;
+  std::vector<Named> uids{};
+  core::Request request{};
+  core::WorkloadOptions options{};
+  std::optional<Named>
+      refusal{};             // the request is wrong and this is the code it must be refused with
+  std::string refused_as{};  // what the request's reader said, when it refused
+};
+
+struct Adopt {
+  Place place;
+  std::string uid{};
+  core::Request request{};
+  core::WorkloadOptions options{};
+  std::vector<Named> devices{};  // one share on each
+  bool confirmed = true;
+};
+
+enum class WorkloadVerb : std::uint8_t {
+  cancel,
+  confirm,
+  releasing,
+  end,
+  lost,
+  requeue,
+  initialized
+};
+
+struct WorkloadDeed {
+  WorkloadVerb verb = WorkloadVerb::cancel;
+  std::vector<Named> uids{};
+};
+
+struct Observe {
+  Place place;
+  Named device{};
+  std::optional<Memory> used{};  // empty: unknown
+  Duration age{};                // negative: a sample from the future
+  std::optional<std::vector<std::pair<Named, Memory>>> uses{};  // present: the sample is attributed
+  std::optional<core::DeviceHealth> health{};
+};
+
+enum class NodeVerb : std::uint8_t { down, up, cordon, uncordon, remove };
+
+struct NodeDeed {
+  NodeVerb verb = NodeVerb::down;
+  std::vector<Named> nodes{};
+};
+
+struct AddNode {
+  Place place;
+  core::Node node{};
+};
+
+enum class DeviceVerb : std::uint8_t { cordon, uncordon, remove, restore };
+
+struct DeviceDeed {
+  DeviceVerb verb = DeviceVerb::cordon;
+  std::vector<Named> devices{};
+};
+
+struct AddDevice {
+  Place place;
+  std::string node{};
+  std::vector<core::Device> devices{};
+};
+
+// The driver numbers the devices of a node anew: device N of the description gets indices[N].
+struct Renumber {
+  Place place;
+  std::string node{};
+  std::vector<std::int64_t> indices{};
+};
+
+struct ChangePolicy {
+  Place place;
+  std::string spec{};
+};
+
+// --- what is expected ---------------------------------------------------------------------------
+
+enum class WantedState : std::uint8_t { granted, promised, waiting, never, ended };
+
+// Every field that is present must be met.
+struct ExpectWorkload {
+  Named uid{};
+  std::optional<WantedState> state{};
+  std::optional<std::string> cause{};
+  std::optional<std::string> reason{};
+  std::optional<std::string> stage{};
+  std::optional<std::vector<std::string>> on{};  // devices, in grant order
+  std::optional<std::string> node{};
+  std::optional<Memory> request{};  // per device
+  std::optional<Memory> limit{};    // per device
+  std::optional<Memory> need{};
+  std::optional<Memory> largest_free{};
+  std::optional<std::string> largest_free_on{};
+  std::optional<Memory> free_total{};
+  std::optional<std::int64_t> fragmentation{};
+  std::optional<std::map<std::string, std::int64_t>> nodes{};  // cause -> nodes
+  std::optional<std::int64_t> position{};
+  std::optional<std::int64_t> priority{};    // effective
+  std::optional<std::optional<Time>> eta{};  // inner empty: unknown
+  std::optional<Time> since{};
+  std::optional<std::string> summary{};
+  std::optional<std::vector<std::string>> says{};
+  std::optional<std::vector<std::string>> would_help{};
+};
+
+// Figures by the key they were asked with, in bytes, pieces or milli; see figures.h.
+struct ExpectFigures {
+  Named subject{};
+
+  struct Figure {
+    std::string name{};
+    std::string wanted{};  // as written, for messages
+    std::int64_t number = 0;
+    std::string word{};  // use, mode, blocked
+    bool is_word = false;
+    bool is_memory = false;
+    Place place;
+  };
+
+  std::vector<Figure> figures{};
+};
+
+struct Expect {
+  Place place;
+  std::vector<ExpectWorkload> workloads{};
+  std::vector<ExpectFigures> devices{};
+  std::vector<ExpectFigures> nodes{};
+  std::optional<std::pair<Place, std::vector<std::string>>> order{};
+  std::optional<std::pair<Place, std::vector<std::string>>> decisions{};
+  std::optional<std::pair<Place, std::vector<std::string>>> notices{};
+  std::optional<std::pair<Place, std::int64_t>> actions{};
+};
+
+// --- the whole ----------------------------------------------------------------------------------
+
+using Deed = std::variant<Submit, Adopt, WorkloadDeed, Observe, NodeDeed, AddNode, DeviceDeed,
+                          AddDevice, Renumber, ChangePolicy, Expect>;
+
+struct Step {
+  Place place;
+  std::optional<Time> at{};           // absolute
+  std::optional<Duration> advance{};  // from the step before
+  std::vector<Deed> deeds{};          // in the order written
+};
+
+struct Script {
+  std::string file{};
+  Place place;
+  std::string about{};
+  std::vector<core::Node> fleet{};
+  core::EngineConfig config{};
+  std::vector<Step> steps{};
+};
+
+// One script per document of the file. Errors: "FILE:LINE:COLUMN: FIELD 'VALUE': RULE".
+Result<std::vector<Script>> parse_scripts(std::string_view text, std::string_view file_name);
+
+}  // namespace berth::scenario

@@ -1,0 +1,100 @@
+// Sections: the one place where a key of the scenario language is written down.
+//
+// A Section<T> is a table of keys; each row has what the reference says of the key and the function
+// that reads its value into a T. read_section() obeys the table and nothing else: a key that is not
+// in it is refused with the nearest that is, and the reference (docs/scenarios.md) is printed from
+// the same rows.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "scenario/value.h"
+
+namespace berth::scenario {
+
+struct KeyDoc {
+  std::string_view name;
+  std::string_view type;
+  std::string_view summary;
+  std::string_view example;  // a value that the key accepts, in YAML
+  bool required = false;
+};
+
+template <typename T>
+struct Key {
+  KeyDoc doc;
+  Result<void> (*read)(const Value& value, T& into);
+};
+
+template <typename T>
+struct Section {
+  std::string_view name;
+  std::string_view summary;
+  std::span<const Key<T>> keys;
+  // Keys that another table knows (the words of a request): their names, and who takes them.
+  std::vector<std::string_view> (*other_keys)() = nullptr;
+  void (*take_other)(const yaml::Entry& entry, T& into) = nullptr;
+};
+
+// A section without its readers.
+struct SectionDoc {
+  std::string_view name;
+  std::string_view summary;
+  std::vector<KeyDoc> keys;
+};
+
+// Every section, in the order in which the reference shows them.
+std::vector<SectionDoc> all_sections();
+
+template <typename T>
+SectionDoc section_doc(const Section<T>& section) {
+  SectionDoc doc{section.name, section.summary, {}};
+  for (const Key<T>& key : section.keys)
+    doc.keys.push_back(key.doc);
+  return doc;
+}
+
+Error not_a_section(std::string_view section, const Value& value);
+Error missing_key(const KeyDoc& key, const Value& value);
+Error unknown_key(std::string_view section, const yaml::Entry& entry, std::string_view file,
+                  std::span<const std::string_view> known);
+
+// Reads every key of a map, in the order written.
+template <typename T>
+Result<void> read_section(const Section<T>& section, const Value& value, T& into) {
+  if (!value.node().is_map()) {
+    return not_a_section(section.name, value);
+  }
+  for (const yaml::Entry& entry : value.node().entries) {
+    const Key<T>* found = nullptr;
+    for (const Key<T>& key : section.keys) {
+      if (key.doc.name == entry.key) found = &key;
+    }
+    if (found != nullptr) {
+      TRY_VOID(found->read(value.inner(entry.value, entry.key), into));
+      continue;
+    }
+    std::vector<std::string_view> known;
+    if (section.other_keys != nullptr) known = section.other_keys();
+    if (std::ranges::find(known, entry.key) != known.end()) {
+      section.take_other(entry, into);
+      continue;
+    }
+    for (const Key<T>& key : section.keys)
+      known.push_back(key.doc.name);
+    return unknown_key(section.name, entry, value.file(), known);
+  }
+  for (const Key<T>& key : section.keys) {
+    if (key.doc.required && value.node().find(key.doc.name) == nullptr) {
+      return missing_key(key.doc, value);
+    }
+  }
+  return success();
+}
+
+}  // namespace berth::scenario

@@ -1,0 +1,136 @@
+#include "scenario/session.h"
+
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "scenario/words.h"
+
+namespace berth::scenario {
+
+namespace {
+
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+
+}  // namespace
+
+Result<Session> Session::create(core::EngineConfig config) {
+  TRY(std::unique_ptr<core::Engine> engine, core::Engine::create(std::move(config)));
+  return Session(std::move(engine));
+}
+
+void Session::note(std::string text) { transcript_.push_back({now_, true, std::move(text)}); }
+
+void Session::apply(core::EventBody body) {
+  if (broken_) return;
+  const std::span<const core::Action> actions = engine_->apply({now_, std::move(body)});
+  std::vector<std::string> texts;
+  for (const core::Action& action : actions) {
+    std::string text = take(action);
+    if (!text.empty()) transcript_.push_back({now_, false, std::move(text)});
+  }
+  if (const auto verified = core::verify(*engine_); !verified.ok()) {
+    broken_ = verified.error().to_string();
+  }
+}
+
+void Session::advance(Time to) {
+  while (!broken_ && !wakes_.empty() && *wakes_.begin() <= to.ms()) {
+    now_ = std::max(now_, Time{*wakes_.begin()});
+    wakes_.erase(wakes_.begin());
+    apply(core::TimeReached{});
+    wakes_.erase(wakes_.begin(), wakes_.upper_bound(now_.ms()));
+  }
+  if (now_ == to) return;
+  now_ = to;
+  apply(core::TimeReached{});
+}
+
+std::vector<std::string> Session::settle(int rounds) {
+  std::vector<std::string> texts;
+  for (int round = 0; round < rounds && !broken_; ++round) {
+    const std::size_t before = transcript_.size();
+    apply(core::TimeReached{});
+    for (std::size_t i = before; i < transcript_.size(); ++i)
+      texts.push_back(transcript_[i].text);
+  }
+  return texts;
+}
+
+std::string Session::take(const core::Action& action) {
+  std::string text = std::visit(
+      Overloaded{
+          [&](const core::Granted& granted) {
+            return decide("granted", granted.workload, grant_text(granted.workload));
+          },
+          [&](const core::Promised& promised) {
+            return decide("promised", promised.workload, grant_text(promised.workload));
+          },
+          [&](const core::Retracted& retracted) {
+            return decide(retracted.lost ? "lost" : "retracted", retracted.workload,
+                          core::cause_name(retracted.why));
+          },
+          [&](const core::VerdictChanged& changed) {
+            const std::string uid(engine_->uid(changed.workload));
+            const auto verdict = engine_->explain(uid);
+            if (!verdict.ok())
+              return fmt::format("{} {}", uid, core::outcome_name(changed.outcome));
+            return fmt::format("{} {} {}: {}", uid, core::outcome_name(changed.outcome),
+                               core::cause_name(changed.cause), message_text(*verdict, world_));
+          },
+          [&](const core::Ended& ended) {
+            ended_[std::string(engine_->uid(ended.workload))] = ended.why;
+            return decide("ended", ended.workload,
+                          ended.why == core::Cause::none ? "" : core::cause_name(ended.why));
+          },
+          [&](const core::WakeAt& wake) {
+            wakes_.insert(wake.time.ms());
+            return std::string();
+          },
+          [&](const core::Notice& notice) { return take_notice(notice); },
+      },
+      action);
+  if (!text.empty()) ++answers_.actions;
+  return text;
+}
+
+std::string Session::decide(const char* what, core::WorkloadId workload, std::string_view rest) {
+  const std::string uid(engine_->uid(workload));
+  answers_.decisions.push_back(fmt::format("{} {}", what, uid));
+  return fmt::format("{} {}{}{}", uid, what, rest.empty() ? "" : " ", rest);
+}
+
+std::string Session::grant_text(core::WorkloadId workload) const {
+  const core::Grant* grant = engine_->grant(workload);
+  if (grant == nullptr) return "";
+  std::string text = "on";
+  for (const core::ContainerGrant& container : grant->containers) {
+    for (const core::DeviceShare& share : container.shares) {
+      text += fmt::format(" {}: {}", world_.short_name(engine_->fleet().uuid(share.device)),
+                          memory_text(Memory::mib(share.request_mib)));
+    }
+  }
+  return text == "on" ? fmt::format("on {}", engine_->fleet().node(grant->node).name) : text;
+}
+
+std::string Session::take_notice(const core::Notice& notice) {
+  std::string subject;
+  if (!notice.workload.is_none()) {
+    subject = engine_->uid(notice.workload);
+  } else if (!notice.device.is_none()) {
+    subject = world_.short_name(engine_->fleet().uuid(notice.device));
+  }
+  std::string text =
+      fmt::format("{}{}{}", notice_name(notice.kind), subject.empty() ? "" : " ", subject);
+  answers_.notices.push_back(text);
+  if (notice.kind == core::Notice::Kind::refused_event) answers_.refusals.push_back(notice.text);
+  return fmt::format("notice: {}{}{}{}", text,
+                     notice.bytes == 0 ? "" : " by " + memory_text(Memory::bytes(notice.bytes)),
+                     notice.text.empty() ? "" : ": ", notice.text);
+}
+
+}  // namespace berth::scenario

@@ -1,0 +1,83 @@
+// Session: one engine under a scenario. It delivers events, keeps what the engine answered, wakes
+// it when it asked to be woken, and has its books recomputed after every event.
+//
+// Invariants: time never goes back; after every event verify() was called.
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/engine/engine.h"
+#include "scenario/report.h"
+#include "scenario/world.h"
+
+namespace berth::scenario {
+
+class Session {
+ public:
+  // What the engine answered since the step began.
+  struct Answers {
+    std::vector<std::string> decisions;  // "granted train"
+    std::vector<std::string> notices;    // "overuse train"
+    std::vector<std::string> refusals;   // texts of refused events
+    std::int64_t actions = 0;            // without wake-ups
+  };
+
+  static Result<Session> create(core::EngineConfig config);
+
+  core::Engine& engine() { return *engine_; }
+
+  const core::Engine& engine() const { return *engine_; }
+
+  World& world() { return world_; }
+
+  const World& world() const { return world_; }
+
+  Time now() const { return now_; }
+
+  const Answers& answers() const { return answers_; }
+
+  const std::map<std::string, core::Cause>& ended() const { return ended_; }
+
+  // The first difference that verify() found; the session must stop then.
+  const std::optional<std::string>& broken() const { return broken_; }
+
+  std::vector<TranscriptLine>& transcript() { return transcript_; }
+
+  void begin_step() { answers_ = {}; }
+
+  // Says what is about to be done.
+  void note(std::string text);
+  void apply(core::EventBody body);
+  // Lets time pass, waking the engine whenever it asked for it. Requires: to >= now().
+  void advance(Time to);
+  // Rounds without news; the actions they cause, as texts. None is right.
+  std::vector<std::string> settle(int rounds);
+
+ private:
+  explicit Session(std::unique_ptr<core::Engine> engine) : engine_(std::move(engine)) {}
+
+  // The action as a text, empty for a wake-up.
+  std::string take(const core::Action& action);
+  std::string take_notice(const core::Notice& notice);
+  std::string decide(const char* what, core::WorkloadId workload, std::string_view rest);
+  std::string grant_text(core::WorkloadId workload) const;
+
+  std::unique_ptr<core::Engine> engine_;
+  World world_;
+  Time now_;
+  std::set<std::int64_t> wakes_;
+  Answers answers_;
+  std::map<std::string, core::Cause> ended_;
+  std::optional<std::string> broken_;
+  std::vector<TranscriptLine> transcript_;
+};
+
+}  // namespace berth::scenario

@@ -1,0 +1,133 @@
+#include "scenario/words.h"
+
+#include <fmt/format.h>
+
+#include "scenario/report.h"
+
+namespace berth::scenario {
+
+namespace {
+
+std::string mib_text(std::int64_t mib) { return memory_text(Memory::mib(mib)); }
+
+}  // namespace
+
+std::string unblock_text(const core::Unblock& unblock, const World& world) {
+  using Kind = core::Unblock::Kind;
+  switch (unblock.kind) {
+    case Kind::free_memory:
+      return fmt::format("free {} on {}", mib_text(unblock.mib),
+                         unblock.device.empty() ? unblock.node : world.short_name(unblock.device));
+    case Kind::free_devices:
+      return fmt::format("free {} devices on {}", unblock.devices, unblock.node);
+    case Kind::wait:
+      return fmt::format("wait for {} until {}", unblock.workload, time_text(unblock.until));
+    case Kind::smaller_request: return fmt::format("ask for {}", mib_text(unblock.mib));
+    case Kind::add_node: return "add a node";
+  }
+  return "?";
+}
+
+std::string message_text(const core::Verdict& verdict, const World& world) {
+  return world.shorten(core::pod_message(verdict));
+}
+
+std::string verdict_text(const core::Verdict& verdict, const World& world) {
+  std::string out = fmt::format("{}", core::outcome_name(verdict.outcome));
+  if (verdict.cause != core::Cause::none) {
+    out += fmt::format(" ({}, stage {}, reason {})", core::cause_name(verdict.cause),
+                       core::stage_name(verdict.stage),
+                       verdict.reason.empty() ? "none" : verdict.reason);
+  }
+  out += fmt::format(": {}\n", world.shorten(verdict.summary));
+  for (const core::ChosenDevice& chosen : verdict.chosen) {
+    out += fmt::format("container {}: {} of {}, limit {}\n", chosen.container,
+                       mib_text(chosen.request_mib), world.short_name(chosen.uuid),
+                       mib_text(chosen.limit_mib));
+  }
+  if (verdict.nodes.total > 0) out += core::reason_histogram(verdict.nodes) + "\n";
+  if (verdict.devices) {
+    out += fmt::format("needs {} on a device; largest free is {} on {}; {} free on {} devices\n",
+                       mib_text(verdict.devices->need_mib),
+                       mib_text(verdict.devices->largest_free_mib),
+                       world.short_name(verdict.devices->largest_free_uuid),
+                       mib_text(verdict.devices->free_total_mib), verdict.devices->scanned);
+  }
+  if (verdict.position) {
+    out += fmt::format("position {} in pool '{}' of queue {}\n", verdict.position->index,
+                       verdict.position->pool, verdict.position->queue);
+  }
+  if (verdict.eta) {
+    out += fmt::format("will start at {}\n",
+                       verdict.eta->basis == core::EtaEstimate::Basis::unknown
+                           ? "a time nobody can know: running work has no declared end"
+                           : time_text(verdict.eta->at));
+  }
+  for (const core::Unblock& unblock : verdict.unblock) {
+    out += fmt::format("would help: {}\n", unblock_text(unblock, world));
+  }
+  out +=
+      fmt::format("since {}, evaluated {}, attempts {}, priority {}{}\n", time_text(verdict.since),
+                  time_text(verdict.last_evaluated), verdict.attempts, verdict.effective_priority,
+                  verdict.search_complete ? "" : ", search budget ended");
+  return out;
+}
+
+std::string_view notice_name(core::Notice::Kind kind) {
+  using Kind = core::Notice::Kind;
+  switch (kind) {
+    case Kind::overuse: return "overuse";
+    case Kind::foreign_changed: return "foreign-changed";
+    case Kind::promise_at_risk: return "promise-at-risk";
+    case Kind::clock_skew: return "clock-skew";
+    case Kind::refused_event: return "refused-event";
+  }
+  return "?";
+}
+
+std::string_view state_name(WantedState state) {
+  switch (state) {
+    case WantedState::granted: return "granted";
+    case WantedState::promised: return "promised";
+    case WantedState::waiting: return "waiting";
+    case WantedState::never: return "never";
+    case WantedState::ended: return "ended";
+  }
+  return "?";
+}
+
+std::string_view verb_name(WorkloadVerb verb) {
+  switch (verb) {
+    case WorkloadVerb::cancel: return "cancel";
+    case WorkloadVerb::confirm: return "confirm";
+    case WorkloadVerb::releasing: return "releasing";
+    case WorkloadVerb::end: return "end";
+    case WorkloadVerb::lost: return "lost";
+    case WorkloadVerb::requeue: return "requeue";
+    case WorkloadVerb::initialized: return "initialized";
+  }
+  return "?";
+}
+
+std::string_view verb_name(NodeVerb verb) {
+  switch (verb) {
+    case NodeVerb::down: return "node down";
+    case NodeVerb::up: return "node up";
+    case NodeVerb::cordon: return "cordon node";
+    case NodeVerb::uncordon: return "uncordon node";
+    case NodeVerb::remove: return "remove node";
+  }
+  return "?";
+}
+
+std::string_view verb_name(DeviceVerb verb) {
+  switch (verb) {
+    case DeviceVerb::cordon: return "cordon";
+    case DeviceVerb::uncordon: return "uncordon";
+    case DeviceVerb::remove: return "remove device";
+    case DeviceVerb::restore: return "restore device";
+  }
+  return "?";
+}
+
+}  // namespace berth::scenario
