@@ -11,7 +11,6 @@
 // Thread-safety: play_run may run on several threads for one Scene.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/driver.h"
 #include "sim/metrics.h"
 #include "sim/scene.h"
 
@@ -33,12 +33,6 @@ struct RunSpec {
   std::uint64_t seed = 42;
   int arrival_percent = kDefaultArrivalPercent;
   bool check = false;  // verify every derived figure of the engine after every event
-};
-
-struct RunHooks {
-  const std::atomic<bool>* cancelled = nullptr;  // looked at between events
-  std::atomic<std::int64_t>* events = nullptr;   // counted up as events are done
-  std::int64_t (*now_nanos)() = nullptr;         // nullptr: the machine's steady clock
 };
 
 struct RunResult {
@@ -59,7 +53,7 @@ struct RunResult {
 // engine's books differ from the simulator's own count (or, under check, from themselves).
 Result<RunResult> play_run(const Scene& scene, const RunSpec& spec, const RunHooks& hooks = {});
 
-// How many events a run will have, for progress: exact for a trace that is grown or thinned, cheap.
-Result<std::int64_t> count_arrivals(const Scene& scene, const RunSpec& spec);
+// How many events a run will have, for progress: cheap beside the run.
+Result<std::int64_t> count_events(const Scene& scene, const RunSpec& spec);
 
 }  // namespace berth::sim

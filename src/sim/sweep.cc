@@ -44,7 +44,7 @@ Result<std::vector<RunResult>> run_sweep(const Scene& scene, const std::vector<R
                                          const SweepOptions& options) {
   if (specs.empty()) return std::vector<RunResult>{};
   // Arrivals of different seeds differ by a handful of pods: for progress one count stands for all.
-  TRY(const std::int64_t events_each, count_arrivals(scene, specs.front()));
+  TRY(const std::int64_t events_each, count_events(scene, specs.front()));
   const std::int64_t total = events_each * static_cast<std::int64_t>(specs.size());
   std::vector<std::optional<Result<RunResult>>> results(specs.size());
   Shared shared;
