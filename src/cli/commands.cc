@@ -7,6 +7,9 @@ namespace berth::cli {
 namespace {
 
 constexpr const Command* kCommands[] = {
+    &kSimulateCommand,
+    &kReplayCommand,
+    &kPoliciesCommand,
     &kCompletionCommand,
     &kVersionCommand,
 };

@@ -7,6 +7,9 @@
 namespace berth::cli {
 
 extern const Command kCompletionCommand;
+extern const Command kPoliciesCommand;
+extern const Command kReplayCommand;
+extern const Command kSimulateCommand;
 extern const Command kVersionCommand;
 
 }  // namespace berth::cli

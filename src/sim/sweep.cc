@@ -24,13 +24,13 @@ struct Shared {
   std::size_t runs_done = 0;  // guarded by mutex
 };
 
-void work(const Scene& scene, const std::vector<RunSpec>& specs,
+void work(const Scene& scene, const std::vector<RunSpec>& specs, OutputFile* record,
           std::vector<std::optional<Result<RunResult>>>& results, Shared& shared) {
   while (true) {
     const std::size_t run = shared.next_run.fetch_add(1);
     if (run >= specs.size()) return;
-    results[run] =
-        play_run(scene, specs[run], {.cancelled = &shared.stop, .events = &shared.events});
+    results[run] = play_run(
+        scene, specs[run], {.cancelled = &shared.stop, .events = &shared.events, .record = record});
     if (!results[run]->ok()) shared.stop = true;
     const std::lock_guard lock(shared.mutex);
     ++shared.runs_done;
@@ -42,6 +42,7 @@ void work(const Scene& scene, const std::vector<RunSpec>& specs,
 
 Result<std::vector<RunResult>> run_sweep(const Scene& scene, const std::vector<RunSpec>& specs,
                                          const SweepOptions& options) {
+  ASSERT(options.record == nullptr || specs.size() <= 1, specs.size());
   if (specs.empty()) return std::vector<RunResult>{};
   // Arrivals of different seeds differ by a handful of pods: for progress one count stands for all.
   TRY(const std::int64_t events_each, count_events(scene, specs.front()));
@@ -61,7 +62,7 @@ Result<std::vector<RunResult>> run_sweep(const Scene& scene, const std::vector<R
     const std::size_t jobs =
         std::min(static_cast<std::size_t>(std::max(options.jobs, 1)), specs.size());
     for (std::size_t i = 0; i < jobs; ++i) {
-      threads.emplace_back([&] { work(scene, specs, results, shared); });
+      threads.emplace_back([&] { work(scene, specs, options.record, results, shared); });
     }
     std::unique_lock lock(shared.mutex);
     while (shared.runs_done < specs.size()) {

@@ -25,10 +25,12 @@ struct SweepProgress {
 struct SweepOptions {
   int jobs = 1;
   const std::atomic<bool>* cancelled = nullptr;
-  std::function<void(const SweepProgress&)> on_progress;
+  OutputFile* record = nullptr;  // takes the decision log of a single run
+  std::function<void(const SweepProgress&)> on_progress = {};
 };
 
-// The error of the first run (in order) that failed, else all results. Code exhausted = cancelled.
+// Requires at most one run if `record` is given. The error of the first run (in order) that failed,
+// else all results. Code exhausted = cancelled.
 Result<std::vector<RunResult>> run_sweep(const Scene& scene, const std::vector<RunSpec>& specs,
                                          const SweepOptions& options);
 

@@ -1,0 +1,89 @@
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/simulate_trace.h"
+#include "cli/simulate_words.h"
+#include "cli/verbs.h"
+
+namespace berth::cli {
+
+namespace {
+
+constexpr Option kOptions[] = {
+    {.name = "--nodes", .kind = ValueKind::file, .value = "FILE", .help = "node list (CSV)"},
+    {.name = "--pods", .kind = ValueKind::file, .value = "FILE", .help = "pod list (CSV)"},
+    {.name = "--policy",
+     .kind = ValueKind::list,
+     .value = "NAME,...",
+     .help = "policies to compare (`berth policies` lists them)",
+     .fallback = "pack",
+     .choices = policy_names},
+    {.name = "--seeds",
+     .kind = ValueKind::text,
+     .value = "A-B",
+     .help = "orders of arrival: 42, 42,43 or 42-51",
+     .fallback = "42"},
+    {.name = "--arrival",
+     .kind = ValueKind::text,
+     .value = "PERCENT",
+     .help = "how much of the fleet's GPUs the work asks for in the end",
+     .fallback = "130"},
+    {.name = "--jobs",
+     .kind = ValueKind::text,
+     .value = "N",
+     .help = "runs side by side (default: one per core)"},
+    {.name = "--bound",
+     .help = "compute what no scheduler can beat, and show it beside the result"},
+    {.name = "--check", .help = "recompute every derived figure after every event: slow"},
+    {.name = "--report",
+     .kind = ValueKind::file,
+     .value = "FILE",
+     .help = "write a self-contained HTML report"},
+    {.name = "--record",
+     .kind = ValueKind::file,
+     .value = "FILE",
+     .help = "keep every decision for `berth replay`"},
+    {.name = "--output",
+     .letter = 'o',
+     .kind = ValueKind::choice,
+     .value = "FORMAT",
+     .help = "table, wide (every run), json or yaml",
+     .fallback = "table",
+     .choices = [] { return std::vector<std::string>{"table", "wide", "json", "yaml"}; }},
+};
+
+constexpr Example kExamples[] = {
+    {"berth simulate --nodes bench/data/openb/openb_node_list_gpu_node.csv "
+     "--pods bench/data/openb/openb_pod_list_default.csv",
+     "the published trace of a production cluster under policy pack"},
+    {"berth simulate --nodes nodes.csv --pods pods.csv --policy pack,fgd,best-fit --seeds 42-51 "
+     "--bound --report report.html",
+     "three policies on your own fleet, with a report and the bound"},
+    {"berth simulate --nodes nodes.csv --pods pods.csv -o json", "the same figures for a script"},
+};
+
+ExitCode simulate(const Arguments& arguments, Console& console) {
+  return simulate_trace(arguments, console);
+}
+
+}  // namespace
+
+constinit const Command kSimulateCommand{
+    .name = "simulate",
+    .summary = "play a trace of GPU work under several policies and compare them",
+    .description =
+        "Work arrives in a random order, one pod at a time, until it has asked for --arrival "
+        "percent "
+        "of the fleet's GPUs; each policy places what it can and the rest is refused. The "
+        "scheduler's "
+        "own engine decides, in virtual time.\n\n"
+        "Node lists have the columns sn, cpu_milli, memory_mib, gpu, model. Pod lists have name, "
+        "cpu_milli, memory_mib, num_gpu, gpu_milli and, if wanted, gpu_spec, qos, pod_phase, "
+        "creation_time, deletion_time, scheduled_time. bench/data/openb holds a published trace.",
+    .options = kOptions,
+    .examples = kExamples,
+    .run = simulate,
+};
+
+}  // namespace berth::cli
