@@ -1,0 +1,20 @@
+// Random draws for synthetic load, in integers only, so that one seed gives one load on every
+// machine. Thread-safety: pure functions of the generator.
+#pragma once
+
+#include <cstdint>
+
+#include "base/mt19937.h"
+
+namespace berth::sim {
+
+// -log2(x / 2^32) in units of 2^-32. Requires 0 < x <= 2^32 - 1. Exact to the last few bits: the
+// bits of the logarithm come one by one from repeated squaring.
+std::uint64_t negative_log2(std::uint32_t x);
+
+// An exponentially distributed whole number with the given mean, by inverse transform of one 32-bit
+// draw: floor(mean x -ln(u)), u uniform over the odd multiples of 2^-32 (so never 0 nor 1).
+// Requires 0 <= mean < 2^40.
+std::int64_t draw_exponential(Mt19937& generator, std::int64_t mean);
+
+}  // namespace berth::sim
