@@ -42,6 +42,33 @@ TEST(ScaleFleet, WithoutASizeIsTheSameFleetUnderNewNames) {
   EXPECT_EQ(capacity_milli(fleet), capacity_milli(openb_nodes()));
 }
 
+TEST(PlayLoad, HoldsTheAllocationInItsBandWithBooksThatStayRight) {
+  const Scene scene = make_scene("default", scale_fleet(openb_nodes(), {.nodes = 30, .devices = 8}),
+                                 openb_pods("default"))
+                          .value();
+  const LoadSpec spec{.policy = "pack", .seed = 1, .shape = {.decisions = 2000}, .check = true};
+  const LoadResult result = play_load(scene, spec).value();
+  EXPECT_EQ(result.latency.count(), 2000);
+  EXPECT_GT(result.mean, 89);
+  EXPECT_LT(result.mean, 95);
+  EXPECT_GT(result.lowest, 85);
+  EXPECT_LT(result.highest, 100);
+  EXPECT_GT(result.departures, 1500);
+  EXPECT_GT(result.virtual_seconds, 1000);
+}
+
+TEST(PlayLoad, IsTheSameForTheSameSeed) {
+  const Scene scene =
+      make_scene("default", scale_fleet(openb_nodes(), {.nodes = 20}), openb_pods("default"))
+          .value();
+  const LoadSpec spec{.policy = "pack", .seed = 9, .shape = {.decisions = 1000}};
+  const LoadResult one = play_load(scene, spec).value();
+  const LoadResult two = play_load(scene, spec).value();
+  EXPECT_EQ(one.refused, two.refused);
+  EXPECT_EQ(one.mean, two.mean);
+  EXPECT_EQ(one.virtual_seconds, two.virtual_seconds);
+}
+
 TEST(GenerateWordsOf, KeepDefaultsForWhatIsLeftOut) {
   const auto words = parse_generate("nodes=100,fill=80-85");
   ASSERT_TRUE(words.ok());
