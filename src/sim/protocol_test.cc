@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "core/engine/replay.h"
+#include "core/placement/registry.h"
 #include "sim/comparison.h"
 #include "sim/openb_test.h"
 #include "sim/sweep.h"
@@ -96,10 +97,11 @@ std::vector<TraceNode> few_nodes() { return {openb_nodes().begin(), openb_nodes(
 
 TEST(Protocol, KeepsEveryDerivedFigureRightAfterEveryEvent) {
   const Scene scene = make_scene("few", few_nodes(), openb_pods("gpuspec33")).value();
-  for (const char* policy : {"pack", "fgd", "best-fit", "spread", "most-free", "random"}) {
-    const auto result =
-        play_run(scene, {.policy = policy, .seed = 1, .arrival_percent = 120, .check = true});
-    EXPECT_TRUE(result.ok()) << policy << ": " << result.error().to_string();
+  for (const core::PolicyInfo& policy : core::registered_policies()) {
+    const auto result = play_run(
+        scene,
+        {.policy = std::string(policy.name), .seed = 1, .arrival_percent = 120, .check = true});
+    EXPECT_TRUE(result.ok()) << policy.name << ": " << result.error().to_string();
   }
 }
 

@@ -79,9 +79,13 @@ const Grant* Engine::grant(std::string_view uid) const {
   return entry == nullptr ? nullptr : entry->grant.get();
 }
 
-const Grant* Engine::grant(WorkloadId id) const { return impl_->entry(id).grant.get(); }
+const Grant* Engine::grant(WorkloadId id) const {
+  return impl_->knows(id) ? impl_->entry(id).grant.get() : nullptr;
+}
 
-std::string_view Engine::uid(WorkloadId id) const { return impl_->entry(id).uid; }
+std::string_view Engine::uid(WorkloadId id) const {
+  return impl_->knows(id) ? std::string_view(impl_->entry(id).uid) : std::string_view();
+}
 
 std::optional<Workload> Engine::workload(std::string_view uid) const {
   const Entry* entry = impl_->find(uid);

@@ -30,6 +30,7 @@ class Engine::Impl {
   // --- reading (explain.cc, verify.cc, engine.cc)
   const Entry* find(std::string_view uid) const;
 
+  bool knows(WorkloadId id) const { return id.index() < entries_.size(); }
   const Entry& entry(WorkloadId id) const { return entries_[id.index()]; }
 
   Verdict explain(const Entry& entry) const;
