@@ -24,8 +24,7 @@ namespace {
 
 struct Wanted {
   sim::RunPlan plan;
-  std::string nodes;
-  std::string pods;
+  TracePaths paths;
   int jobs = 1;
   bool bound = false;
   std::string format;
@@ -33,20 +32,11 @@ struct Wanted {
   std::optional<std::string> record;
 };
 
-Result<std::string> path_of(const Arguments& arguments, std::string_view option,
-                            std::string_view what, std::string_view example) {
-  if (const auto path = arguments.value(option); path && !path->empty()) return *path;
-  return invalid_argument(std::string(option) + " is missing: name the " + std::string(what) +
-                          " (CSV), for instance bench/data/openb/" + std::string(example) +
-                          " of the published openb cluster");
-}
-
 int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
 Result<Wanted> wanted_from(const Arguments& arguments) {
   Wanted wanted;
-  TRY(wanted.nodes, path_of(arguments, "--nodes", "node list", "openb_node_list_gpu_node.csv"));
-  TRY(wanted.pods, path_of(arguments, "--pods", "pod list", "openb_pod_list_default.csv"));
+  TRY(wanted.paths, trace_paths(arguments));
   TRY(wanted.plan.policies, policies_from(arguments.value("--policy").value_or("")));
   TRY(wanted.plan.seeds, sim::parse_seeds(arguments.value("--seeds").value_or("")));
   TRY(const std::int64_t arrival,
@@ -72,21 +62,12 @@ Result<Wanted> wanted_from(const Arguments& arguments) {
 }
 
 Result<sim::Scene> scene_of(const Wanted& wanted, Console& console) {
-  TRY(std::vector<sim::TraceNode> nodes, sim::read_nodes(wanted.nodes));
-  TRY(std::vector<sim::TracePod> pods, sim::read_pods(wanted.pods));
+  TRY(std::vector<sim::TraceNode> nodes, sim::read_nodes(wanted.paths.nodes));
+  TRY(std::vector<sim::TracePod> pods, sim::read_pods(wanted.paths.pods));
   TRY(sim::Scene scene,
-      sim::make_scene(sim::trace_name(wanted.pods), std::move(nodes), std::move(pods)));
-  for (const std::string& warning : scene.warnings) {
-    console.err << "berth simulate: warning: " << warning << "\n";
-  }
+      sim::make_scene(sim::trace_name(wanted.paths.pods), std::move(nodes), std::move(pods)));
+  print_warnings(scene, console);
   return scene;
-}
-
-// An output that was asked for, opened before the work so that a bad path is known at once.
-Result<std::optional<sim::OutputFile>> opened(const std::optional<std::string>& path) {
-  if (!path) return std::optional<sim::OutputFile>();
-  TRY(sim::OutputFile file, sim::OutputFile::create(*path));
-  return std::optional<sim::OutputFile>(std::move(file));
 }
 
 Result<std::vector<sim::RunResult>> play(const Wanted& wanted, const sim::Scene& scene,
@@ -116,8 +97,8 @@ void print(const sim::Comparison& comparison, const std::string& format, std::os
 Result<void> simulate(const Arguments& arguments, Console& console) {
   TRY(const Wanted wanted, wanted_from(arguments));
   TRY(const sim::Scene scene, scene_of(wanted, console));
-  TRY(std::optional<sim::OutputFile> report, opened(wanted.report));
-  TRY(std::optional<sim::OutputFile> record, opened(wanted.record));
+  TRY(std::optional<sim::OutputFile> report, open_output(wanted.report));
+  TRY(std::optional<sim::OutputFile> record, open_output(wanted.record));
   TRY(std::vector<sim::RunResult> runs, play(wanted, scene, record ? &*record : nullptr, console));
   sim::Comparison comparison = sim::compare(scene, wanted.plan, std::move(runs));
   if (wanted.bound) {
@@ -138,12 +119,7 @@ Result<void> simulate(const Arguments& arguments, Console& console) {
 
 ExitCode simulate_trace(const Arguments& arguments, Console& console) {
   const Result<void> done = simulate(arguments, console);
-  if (done.ok()) return ExitCode::done;
-  if (done.error().code() == ErrorCode::exhausted) {
-    console.err << "berth simulate: " << done.error().message() << "; nothing was written\n";
-    return ExitCode::failed;
-  }
-  return report_error(console, "simulate", done.error());
+  return done.ok() ? ExitCode::done : report_error(console, "simulate", done.error());
 }
 
 }  // namespace berth::cli

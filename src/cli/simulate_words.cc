@@ -38,7 +38,51 @@ Result<std::vector<std::string>> policies_from(std::string_view text) {
   return policies;
 }
 
+namespace {
+
+struct MissingPath {
+  std::string_view option;
+  std::string_view what;
+  std::string_view example;
+};
+
+Result<std::string> path_of(const Arguments& arguments, const MissingPath& missing) {
+  if (auto path = arguments.value(missing.option); path && !path->empty()) return *path;
+  return invalid_argument(std::string(missing.option) + " is missing: name the " +
+                          std::string(missing.what) + " (CSV), for instance bench/data/openb/" +
+                          std::string(missing.example) + ", a published trace");
+}
+
+}  // namespace
+
+Result<TracePaths> trace_paths(const Arguments& arguments) {
+  TracePaths paths;
+  TRY(paths.nodes, path_of(arguments, {.option = "--nodes",
+                                       .what = "node list",
+                                       .example = "openb_node_list_gpu_node.csv"}));
+  TRY(paths.pods,
+      path_of(arguments,
+              {.option = "--pods", .what = "pod list", .example = "openb_pod_list_default.csv"}));
+  return paths;
+}
+
+Result<std::optional<sim::OutputFile>> open_output(const std::optional<std::string>& path) {
+  if (!path) return std::optional<sim::OutputFile>();
+  TRY(sim::OutputFile file, sim::OutputFile::create(*path));
+  return std::optional<sim::OutputFile>(std::move(file));
+}
+
+void print_warnings(const sim::Scene& scene, Console& console) {
+  for (const std::string& warning : scene.warnings) {
+    console.err << "berth simulate: warning: " << warning << "\n";
+  }
+}
+
 ExitCode report_error(Console& console, std::string_view verb, const Error& error) {
+  if (error.code() == ErrorCode::exhausted) {
+    console.err << "berth " << verb << ": " << error.message() << "; nothing was written\n";
+    return ExitCode::failed;
+  }
   console.err << "berth " << verb << ": " << error.to_string() << "\n";
   const bool bad_input = error.code() == ErrorCode::invalid_argument;
   return bad_input ? ExitCode::usage : ExitCode::failed;

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/simulate_load.h"
 #include "cli/simulate_trace.h"
 #include "cli/simulate_words.h"
 #include "cli/verbs.h"
@@ -29,6 +30,11 @@ constexpr Option kOptions[] = {
      .value = "PERCENT",
      .help = "how much of the fleet's GPUs the work asks for in the end",
      .fallback = "130"},
+    {.name = "--generate",
+     .kind = ValueKind::text,
+     .value = "SPEC",
+     .help = "instead: a fleet scaled to nodes=N,devices=D under lasting load with departures "
+             "(decisions=N,fill=LOW-HIGH,life=SECONDS)"},
     {.name = "--jobs",
      .kind = ValueKind::text,
      .value = "N",
@@ -64,6 +70,7 @@ constexpr Example kExamples[] = {
 };
 
 ExitCode simulate(const Arguments& arguments, Console& console) {
+  if (arguments.has("--generate")) return simulate_load(arguments, console);
   return simulate_trace(arguments, console);
 }
 
@@ -80,7 +87,13 @@ constinit const Command kSimulateCommand{
         "own engine decides, in virtual time.\n\n"
         "Node lists have the columns sn, cpu_milli, memory_mib, gpu, model. Pod lists have name, "
         "cpu_milli, memory_mib, num_gpu, gpu_milli and, if wanted, gpu_spec, qos, pod_phase, "
-        "creation_time, deletion_time, scheduled_time. bench/data/openb holds a published trace.",
+        "creation_time, deletion_time, scheduled_time. bench/data/openb holds a published "
+        "trace.\n\n"
+        "With --generate the node list gives the mix of node types and the pod list the mix of "
+        "work: "
+        "pods are drawn from it at random, live for exponential times and hold the allocation "
+        "between LOW and HIGH percent (90-95). Without nodes= and devices= the fleet stays as it "
+        "is.",
     .options = kOptions,
     .examples = kExamples,
     .run = simulate,

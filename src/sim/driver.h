@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,10 +30,11 @@
 namespace berth::sim {
 
 struct RunHooks {
-  const std::atomic<bool>* cancelled = nullptr;  // looked at between events
-  std::atomic<std::int64_t>* events = nullptr;   // counted up as events are done
-  OutputFile* record = nullptr;                  // takes the decision log
-  std::int64_t (*now_nanos)() = nullptr;         // nullptr: the machine's steady clock
+  const std::atomic<bool>* cancelled = nullptr;         // looked at between events
+  std::atomic<std::int64_t>* events = nullptr;          // counted up as events are done
+  OutputFile* record = nullptr;                         // takes the decision log
+  std::function<void(std::int64_t)> on_decisions = {};  // generated load: timed decisions so far
+  std::int64_t (*now_nanos)() = nullptr;                // nullptr: the machine's steady clock
 };
 
 struct DriverSetup {

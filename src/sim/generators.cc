@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::int64_t kMicrosPerMilli = 1000;
 constexpr std::int64_t kMicrosPerSecond = 1'000'000;
+constexpr std::int64_t kProgressDecisions = 1000;
 
 using ShapeKey = std::tuple<std::string, int, std::int64_t, std::int64_t>;
 

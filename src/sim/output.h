@@ -5,9 +5,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sim/comparison.h"
 #include "sim/document.h"
+#include "sim/generators.h"
 
 namespace berth::sim {
 
@@ -15,6 +17,10 @@ Document comparison_document(const Comparison& comparison);
 
 enum class TableDetail : std::uint8_t { summary, every_run };
 std::string comparison_table(const Comparison& comparison, TableDetail detail);
+
+// The same for generated load: version, trace, fleet, runs.
+Document load_document(const Scene& scene, const std::vector<LoadResult>& results);
+std::string load_table(const Scene& scene, const std::vector<LoadResult>& results);
 
 // "1,213": groups of three digits for people.
 std::string with_commas(std::int64_t number);

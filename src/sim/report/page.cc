@@ -124,9 +124,10 @@ std::string cards(const Comparison& comparison) {
   }
   if (comparison.bounds) {
     html += fmt::format(
-        "<div class=\"card bound\"><h2>bound</h2><p class=\"big\">{:.2f}<small> % without "
-        "refusing</small></p><p>{:.2f} % if work might be refused at will<br>no scheduler does "
-        "better on this mix</p></div>\n",
+        "<div class=\"card bound\"><h2>bound</h2><p class=\"big\">{:.2f}<small> % at "
+        "most</small></p>"
+        "<p>without refusing work that fits<br>{:.2f} % if work might be refused at "
+        "will</p></div>\n",
         comparison.bounds->no_reject, comparison.bounds->choose_any);
   }
   return html + "</section>\n";
