@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "cli/suggest.h"
+#include "base/suggest.h"
 #include "core/placement/class_counts.h"
 #include "core/placement/registry.h"
 #include "sim/words.h"
