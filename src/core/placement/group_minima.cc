@@ -14,6 +14,21 @@ GroupMinima::GroupMinima(Span range, std::uint16_t group) : range_(range), group
   } while (size > 1);
 }
 
+void GroupMinima::clear() {
+  for (std::vector<std::int64_t>& level : levels_) {
+    std::ranges::fill(level, kNone);
+  }
+}
+
+void GroupMinima::close() {
+  for (std::size_t depth = 0; depth + 1 < levels_.size(); ++depth) {
+    for (std::size_t at = 0; at < levels_[depth].size(); ++at) {
+      std::int64_t& above = levels_[depth + 1][at >> kShift];
+      above = std::min(above, levels_[depth][at]);
+    }
+  }
+}
+
 void GroupMinima::lowered(std::size_t position, std::int64_t cost) {
   std::size_t at = position - range_.first;
   for (std::vector<std::int64_t>& level : levels_) {

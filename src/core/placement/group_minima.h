@@ -30,6 +30,13 @@ class GroupMinima {
 
   std::int64_t least() const { return levels_.empty() ? kNone : levels_.back().front(); }
 
+  // Building from nothing: clear(), gather() every member, close().
+  void clear();
+  void gather(std::size_t position, std::int64_t cost) {
+    std::int64_t& least = levels_.front()[(position - range_.first) >> kShift];
+    least = cost < least ? cost : least;
+  }
+  void close();
   // A member came in at this position or became cheaper.
   void lowered(std::size_t position, std::int64_t cost);
   // A member whose cost was `before` left this position or became dearer.

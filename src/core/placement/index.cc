@@ -6,14 +6,6 @@
 
 namespace berth::core {
 
-namespace {
-
-constexpr std::uint16_t kRefused = 0x8000;   // plane 0: the low bits are the cause
-constexpr std::uint16_t kNoGroup = 0xFFFF;   // plane 1: no second way
-constexpr std::uint16_t kGuarded = kRefused | 0x4000;  // counted by the caller's rule instead
-
-}  // namespace
-
 void PlacementIndex::set_policy(std::unique_ptr<Policy> policy, std::uint64_t seed) {
   policy_ = std::move(policy);
   by_level_.reset();
@@ -31,7 +23,7 @@ void PlacementIndex::set_policy(std::unique_ptr<Policy> policy, std::uint64_t se
 
 void PlacementIndex::forget(ShapeId shape) {
   if (shape.index() < pages_.size()) {
-    pages_[shape.index()] = Page();
+    pages_[shape.index()] = ShapePage();
   }
 }
 
@@ -79,10 +71,10 @@ void PlacementIndex::sync_values() {
   values_seen_ = log.end();
 }
 
-PlacementIndex::Answer PlacementIndex::answer(const Shape& shape, const NodeInput& on,
+NodeAnswer PlacementIndex::answer(const Shape& shape, const NodeInput& on,
                                               const NodeValue& value, std::uint64_t allowed) const {
   ++steps_;
-  Answer answer;
+  NodeAnswer answer;
   const Policy& policy = policy_for(shape);
   answer.cause = node_refusal(shape, on.face);
   if (answer.cause == Cause::none && (shape.constrained || !on.node.taints.empty())) {
@@ -128,114 +120,16 @@ PlacementIndex::Answer PlacementIndex::answer(const Shape& shape, const NodeInpu
   return answer;
 }
 
-std::uint16_t PlacementIndex::group_for(Page& page, GroupKey key) {
-  for (std::size_t i = 0; i < page.keys.size(); ++i) {
-    if (page.keys[i].domain == key.domain && page.keys[i].lost == key.lost) {
-      return static_cast<std::uint16_t>(i);
-    }
+void PlacementIndex::refresh_node(const Shape& shape, ShapePage& page, NodeId node) {
+  const Standing standing = !ledger_.node(node).present ? Standing::absent
+                            : guarded_[node.index()]    ? Standing::guarded
+                                                        : Standing::open;
+  const NodeValue& value = values_[node.index()];
+  NodeAnswer found;
+  if (standing == Standing::open) {
+    found = answer(shape, input_of(node), value, ~std::uint64_t{0});
   }
-  const auto group = static_cast<std::uint16_t>(page.keys.size());
-  ASSERT(group < kRefused, group);
-  page.keys.push_back(key);
-  page.minima.emplace_back(domains_[key.domain], group);
-  page.minima.emplace_back(domains_[key.domain], group);
-  return group;
-}
-
-bool PlacementIndex::takes(const Page& page, NodeId node) const {
-  return (page.group[0][position_[node.index()]] & kRefused) == 0;
-}
-
-void PlacementIndex::clear_plane(Page& page, std::size_t plane, std::size_t position) {
-  if (page.base[plane].empty()) {
-    return;
-  }
-  const std::uint16_t group = page.group[plane][position];
-  if ((group & kRefused) != 0) {
-    return;
-  }
-  const std::int64_t before = page.base[plane][position];
-  page.base[plane][position] = kNoCost;
-  page.group[plane][position] = kNoGroup;
-  page.minima[2U * group + plane].raised({page.base[plane], page.group[plane]}, position, before);
-}
-
-void PlacementIndex::set_plane(Page& page, std::size_t plane, std::size_t position,
-                               const Candidate& candidate, std::uint16_t domain) {
-  if (page.base[plane].empty()) {
-    page.base[plane].assign(order_.size(), kNoCost);
-    page.group[plane].assign(order_.size(), kNoGroup);
-  }
-  const std::uint16_t group = group_for(page, {.domain = domain, .lost = candidate.lost});
-  const std::uint16_t old_group = page.group[plane][position];
-  const std::int64_t before = page.base[plane][position];
-  const auto bit = static_cast<std::uint8_t>(1U << plane);
-  page.opens[position] = static_cast<std::uint8_t>(
-      candidate.opens_idle ? page.opens[position] | bit : page.opens[position] & ~bit);
-  if (old_group == group && before == candidate.base) {
-    return;
-  }
-  page.base[plane][position] = candidate.base;
-  page.group[plane][position] = group;
-  const Leaves leaves{page.base[plane], page.group[plane]};
-  if ((old_group & kRefused) == 0 && (old_group != group || candidate.base > before)) {
-    page.minima[2U * old_group + plane].raised(leaves, position, before);
-  }
-  if (old_group != group || candidate.base < before) {
-    page.minima[2U * group + plane].lowered(position, candidate.base);
-  }
-}
-
-// Files one node's answer; keeps the counts of refusals.
-void PlacementIndex::store(Page& page, std::size_t position, const Answer& answer, bool guarded,
-                           bool present) {
-  const std::uint16_t old = page.group[0][position];
-  if ((old & kRefused) == 0) {
-    --page.feasible;
-  } else if (old != kNoGroup && old != kGuarded) {
-    --page.refusals[old - kRefused];
-  }
-  const std::uint16_t domain = values_[order_[position].index()].domain;
-  if (guarded || !present || answer.cause != Cause::none) {
-    clear_plane(page, 0, position);
-    clear_plane(page, 1, position);
-    if (guarded || !present) {
-      page.group[0][position] = guarded ? kGuarded : kNoGroup;
-      return;
-    }
-    page.group[0][position] =
-        static_cast<std::uint16_t>(kRefused | static_cast<std::uint16_t>(answer.cause));
-    ++page.refusals[static_cast<std::size_t>(answer.cause)];
-    return;
-  }
-  ++page.feasible;
-  set_plane(page, 0, position, answer.candidates.at[0], domain);
-  if (answer.candidates.count > 1) {
-    set_plane(page, 1, position, answer.candidates.at[1], domain);
-  } else {
-    clear_plane(page, 1, position);
-  }
-}
-
-void PlacementIndex::refresh_node(const Shape& shape, Page& page, NodeId node) {
-  const bool present = ledger_.node(node).present;
-  const bool guarded = guarded_[node.index()];
-  Answer found;
-  if (present && !guarded) {
-    found = answer(shape, input_of(node), values_[node.index()], ~std::uint64_t{0});
-  }
-  store(page, position_[node.index()], found, guarded, present);
-}
-
-void PlacementIndex::rebuild(const Shape& shape, Page& page) {
-  page = Page();
-  page.built = true;
-  page.base[0].assign(order_.size(), kNoCost);
-  page.group[0].assign(order_.size(), kNoGroup);
-  page.opens.assign(order_.size(), 0);
-  for (const NodeId node : order_) {
-    refresh_node(shape, page, node);
-  }
+  page.put(position_[node.index()], value.domain, standing, found);
 }
 
 void PlacementIndex::settle() {
@@ -245,22 +139,27 @@ void PlacementIndex::settle() {
   }
 }
 
-PlacementIndex::Page& PlacementIndex::refreshed(ShapeId id) {
+ShapePage& PlacementIndex::refreshed(ShapeId id) {
   settle();
   if (pages_.size() <= id.index()) {
     pages_.resize(std::max<std::size_t>(shapes_.slots(), id.index() + 1));
   }
   const Shape& shape = shapes_.at(id);
-  Page& page = pages_[id.index()];
+  ShapePage& page = pages_[id.index()];
   const ChangeLog& log = ledger_.changes();
-  if (!page.built) {
-    rebuild(shape, page);
-  } else if (page.seen < log.begin() || log.end() - page.seen > order_.size()) {
+  const bool fresh = !page.built();
+  if (fresh) {
+    page.reset(order_.size(), domains_);
+  }
+  if (fresh || page.seen < log.begin() || log.end() - page.seen > order_.size() / 4) {
+    // So much is new that making the trees anew is cheaper than mending them.
+    page.start_bulk();
     for (const NodeId node : order_) {
-      if (log.changed_since(node, page.seen)) {
+      if (fresh || log.changed_since(node, page.seen)) {
         refresh_node(shape, page, node);
       }
     }
+    page.finish_bulk();
   } else {
     for (std::uint64_t at = page.seen; at < log.end(); ++at) {
       if (log.is_latest(at) && fleet_.present(log.at(at))) {
@@ -272,54 +171,29 @@ PlacementIndex::Page& PlacementIndex::refreshed(ShapeId id) {
   return page;
 }
 
-void PlacementIndex::best_in_trees(const Shape& shape, Page& page, Best& best) {
-  page.offsets.assign(page.keys.size(), 0);
+void PlacementIndex::best_on_page(const Shape& shape, const ShapePage& page, Best& best) {
   const Policy& policy = policy_for(shape);
-  policy.offsets(shape, page.keys, page.offsets);
-  const std::int64_t grain = policy.grain();
-  for (std::size_t i = 0; i < page.minima.size(); ++i) {
-    const std::int64_t least = page.minima[i].least();
-    if (least != kNoCost) {
-      best.cost = std::min(best.cost, round_cost(least + page.offsets[i / 2], grain));
-    }
-  }
+  offsets_.assign(page.groups().size(), 0);
+  policy.offsets(shape, page.groups(), offsets_);
+  best.cost = page.least_cost(offsets_, policy.grain());
   if (best.cost == kNoCost) {
     return;
   }
-  const std::int64_t bound = largest_rounding_to(best.cost, grain);
   best.rank = std::numeric_limits<std::int64_t>::max();
-  for (std::size_t i = 0; i < page.minima.size(); ++i) {
-    const std::int64_t offset = page.offsets[i / 2];
-    const std::int64_t least = page.minima[i].least();
-    if (least == kNoCost || least > bound - offset) {
-      continue;
-    }
-    const std::size_t plane = i % 2;
-    const std::size_t position =
-        page.minima[i].first_at_most({page.base[plane], page.group[plane]}, bound - offset);
-    const NodeId node = order_[position];
-    if (rank_[node.index()] < best.rank) {
-      best.rank = rank_[node.index()];
-      best.selection = {.node = node, .cost = best.cost};
-    }
-  }
-  settle_way(page, best);
-}
-
-// The best node is known: which of its two ways is the cheaper one, the first on equality (5.5).
-void PlacementIndex::settle_way(const Page& page, Best& best) const {
+  page.for_each_first(
+      offsets_, largest_rounding_to(best.cost, policy.grain()), [&](std::size_t position) {
+        const NodeId node = order_[position];
+        if (rank_[node.index()] < best.rank) {
+          best.rank = rank_[node.index()];
+          best.selection = {.node = node, .cost = best.cost};
+        }
+      });
   const std::size_t position = position_[best.selection.node.index()];
-  int way = 0;
-  if (!page.base[1].empty() && (page.group[1][position] & kRefused) == 0) {
-    const std::int64_t first = page.base[0][position] + page.offsets[page.group[0][position]];
-    const std::int64_t second = page.base[1][position] + page.offsets[page.group[1][position]];
-    way = second < first ? 1 : 0;
-  }
-  best.selection.way = way;
-  best.selection.opens_idle = (page.opens[position] >> way & 1U) != 0;
+  best.selection.way = page.way_at(position, offsets_);
+  best.selection.opens_idle = page.opens_idle(position, best.selection.way);
 }
 
-void PlacementIndex::consider(const Shape& shape, NodeId node, const Answer& answer,
+void PlacementIndex::consider(const Shape& shape, NodeId node, const NodeAnswer& answer,
                               const NodeValue& value, std::uint64_t allowed, Best& best) const {
   if (answer.cause != Cause::none) {
     return;
@@ -365,14 +239,14 @@ void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard
 }
 
 Selection PlacementIndex::select(ShapeId id, const GuardRule& guard) {
-  Page& page = refreshed(id);
+  const ShapePage& page = refreshed(id);
   const Shape& shape = shapes_.at(id);
   if (policy_->draws()) {
     return draw(shape, page, guard);
   }
   Best best;
-  if (page.feasible > 0) {
-    best_in_trees(shape, page, best);
+  if (page.feasible() > 0) {
+    best_on_page(shape, page, best);
   }
   if (!guarded_list_.empty()) {
     consider_guarded(shape, guard, best);
@@ -397,7 +271,7 @@ Selection PlacementIndex::select_by_scan(ShapeId id, const GuardRule& guard) con
   return best.selection;
 }
 
-const RefusalCounts& PlacementIndex::refusals(ShapeId shape) { return refreshed(shape).refusals; }
+const RefusalCounts& PlacementIndex::refusals(ShapeId shape) { return refreshed(shape).refusals(); }
 
 Cause PlacementIndex::refusal(ShapeId shape, NodeId node) const {
   const NodeInput on = input_of(node);
@@ -414,7 +288,7 @@ PlacementIndex::Judgement PlacementIndex::judge(ShapeId id, NodeId node, const N
                      .ids = fleet_.devices_of(node),
                      .ledger = ledger_};
   const NodeValue value = policy_->value_of(on);
-  const Answer found = answer(shape, on, value, allowed);
+  const NodeAnswer found = answer(shape, on, value, allowed);
   Judgement judgement{
       .cause = found.cause, .selection = {}, .rank = rank_[node.index()], .places = {}};
   if (found.cause == Cause::none) {

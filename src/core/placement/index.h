@@ -24,9 +24,9 @@
 #include "core/ledger/ledger.h"
 #include "core/model/fleet.h"
 #include "core/placement/container_search.h"
-#include "core/placement/group_minima.h"
 #include "core/placement/policy.h"
 #include "core/placement/shape.h"
+#include "core/placement/shape_page.h"
 
 namespace berth::core {
 
@@ -38,9 +38,6 @@ struct Selection {
   std::uint64_t allowed = ~std::uint64_t{0};  // device places that the guard left
   std::uint32_t drawn = 0;   // policies that draw: which of the places that fit
 };
-
-// How many present nodes refuse a shape, by reason; index = Cause.
-using RefusalCounts = std::array<std::int64_t, kCauseCount>;
 
 // Which device places of a guarded node the asking workload may use; empty = the node not at all.
 using GuardRule = std::function<std::optional<std::uint64_t>(NodeId)>;
@@ -93,23 +90,6 @@ class PlacementIndex {
   std::int64_t steps() const { return steps_; }  // node visits so far
 
  private:
-  struct Answer {
-    Cause cause = Cause::none;
-    Candidates candidates;
-  };
-  // What is kept for one shape.
-  struct Page {
-    bool built = false;
-    std::uint64_t seen = 0;                // change log position
-    std::array<std::vector<std::int64_t>, 2> base;   // by plane, by position; kNoCost = none
-    std::array<std::vector<std::uint16_t>, 2> group;  // kRefused | cause in plane 0 when refused
-    std::vector<std::uint8_t> opens;       // bit per plane: opens an idle device
-    std::vector<GroupKey> keys;            // by group
-    std::vector<GroupMinima> minima;       // by group and plane: 2 * group + plane
-    RefusalCounts refusals{};
-    std::int64_t feasible = 0;             // unguarded nodes
-    std::vector<std::int64_t> offsets;     // scratch
-  };
   struct Best {
     std::int64_t cost = kNoCost;
     std::int64_t rank = 0;
@@ -122,25 +102,17 @@ class PlacementIndex {
   const Policy& policy_for(const Shape& shape) const;
   void sync_values();
   NodeInput input_of(NodeId node) const;
-  Answer answer(const Shape& shape, const NodeInput& on, const NodeValue& value,
+  NodeAnswer answer(const Shape& shape, const NodeInput& on, const NodeValue& value,
                 std::uint64_t allowed) const;
   std::vector<ContainerPlaces> places_on(const Shape& shape, const NodeInput& on,
                                          const NodeValue& value, const Selection& selection) const;
-  Page& refreshed(ShapeId shape);
-  void rebuild(const Shape& shape, Page& page);
-  void refresh_node(const Shape& shape, Page& page, NodeId node);
-  void store(Page& page, std::size_t position, const Answer& answer, bool guarded, bool present);
-  void clear_plane(Page& page, std::size_t plane, std::size_t position);
-  void set_plane(Page& page, std::size_t plane, std::size_t position, const Candidate& candidate,
-                 std::uint16_t domain);
-  std::uint16_t group_for(Page& page, GroupKey key);
-  void best_in_trees(const Shape& shape, Page& page, Best& best);
-  void settle_way(const Page& page, Best& best) const;
+  ShapePage& refreshed(ShapeId shape);
+  void refresh_node(const Shape& shape, ShapePage& page, NodeId node);
+  void best_on_page(const Shape& shape, const ShapePage& page, Best& best);
   void consider_guarded(const Shape& shape, const GuardRule& guard, Best& best) const;
-  void consider(const Shape& shape, NodeId node, const Answer& answer, const NodeValue& value,
+  void consider(const Shape& shape, NodeId node, const NodeAnswer& answer, const NodeValue& value,
                 std::uint64_t allowed, Best& best) const;
-  bool takes(const Page& page, NodeId node) const;
-  Selection draw(const Shape& shape, const Page& page, const GuardRule& guard);
+  Selection draw(const Shape& shape, const ShapePage& page, const GuardRule& guard);
   void draw_place(const Shape& shape, Selection& selection);
 
   const Fleet& fleet_;
@@ -162,7 +134,8 @@ class PlacementIndex {
   std::vector<NodeId> by_name_;          // present nodes; only for policies that draw
   std::vector<bool> guarded_;            // by node
   std::vector<NodeId> guarded_list_;
-  std::vector<Page> pages_;              // by shape
+  std::vector<ShapePage> pages_;         // by shape
+  std::vector<std::int64_t> offsets_;    // scratch, by group
   mutable std::int64_t steps_ = 0;
   std::optional<Mt19937> draw_;  // of policies that draw
 };

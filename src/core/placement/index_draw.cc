@@ -7,11 +7,11 @@ namespace berth::core {
 
 // One of the feasible nodes, each once and in order of their names, so that the answer depends on
 // the generator alone.
-Selection PlacementIndex::draw(const Shape& shape, const Page& page, const GuardRule& guard) {
+Selection PlacementIndex::draw(const Shape& shape, const ShapePage& page, const GuardRule& guard) {
   std::vector<Selection> feasible;
   for (const NodeId node : by_name_) {
     if (!guarded_[node.index()]) {
-      if (takes(page, node)) {
+      if (page.takes(position_[node.index()])) {
         feasible.push_back({.node = node});
       }
       continue;

@@ -81,6 +81,7 @@ struct Candidates {
 struct GroupKey {
   std::uint16_t domain = 0;
   std::uint64_t lost = 0;
+  bool operator==(const GroupKey&) const = default;
 };
 
 // Device places in grant order.
