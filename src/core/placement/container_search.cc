@@ -27,7 +27,8 @@ AskPlaces places_for(const DeviceAsk& ask, const AskFit& fit, std::span<const De
   AskPlaces found;
   std::uint64_t left = fit.eligible;
   found.cause = devices.empty() ? Cause::no_devices : Cause::none;
-  if (left != (devices.size() >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << devices.size()) - 1)) {
+  if (left !=
+      (devices.size() >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << devices.size()) - 1)) {
     found.cause = fit.cause;
   }
   int count = 0;
@@ -111,7 +112,8 @@ class TaskSearcher {
                         .kind = input.shape.request.containers()[container].kind,
                         .container = container});
     }
-    std::ranges::stable_sort(order_, [&](const Item& a, const Item& b) { return rank(a) < rank(b); });
+    std::ranges::stable_sort(order_,
+                             [&](const Item& a, const Item& b) { return rank(a) < rank(b); });
     result_.containers.resize(order_.size());
   }
 
@@ -188,8 +190,8 @@ class TaskSearcher {
     return device_refusal(combined(item, place), input_.on.devices[place]);
   }
 
-  // Device places for the item, best first: those the task uses already for init containers, then by
-  // the policy's cost.
+  // Device places for the item, best first: those the task uses already for init containers, then
+  // by the policy's cost.
   std::vector<std::size_t> ranked_places(const Item& item) {
     struct Ranked {
       bool fresh;
@@ -284,8 +286,11 @@ class TaskSearcher {
         continue;
       }
       const Candidate candidate = candidate_of(item, ranked[i]);
-      const TaskSearch before{.cause = Cause::none, .containers = {}, .base = result_.base,
-                              .lost = result_.lost, .opens_idle = result_.opens_idle};
+      const TaskSearch before{.cause = Cause::none,
+                              .containers = {},
+                              .base = result_.base,
+                              .lost = result_.lost,
+                              .opens_idle = result_.opens_idle};
       if (policy_.adds_up() || (index == 0 && chosen.places.count == 0)) {
         result_.base = saturating_add(result_.base, candidate.base);
       }
@@ -356,7 +361,8 @@ std::vector<DeviceCharge> charges_for(const Shape& shape, const StaticFit& fit,
                              });
     };
     const auto request = [&](const Item& i) {
-      return Memory::bytes(need(i).exclusive ? devices[place].headroom : need(i).request).floor_mib();
+      return Memory::bytes(need(i).exclusive ? devices[place].headroom : need(i).request)
+          .floor_mib();
     };
     const auto limit = [&](const Item& i) {
       return need(i).exclusive ? request(i) : Memory::bytes(need(i).limit).floor_mib();

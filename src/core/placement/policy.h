@@ -44,34 +44,34 @@ struct NodeInput {
   std::span<const DeviceFace> devices;
   std::span<const DeviceId> ids;  // of the devices
   const Ledger& ledger;           // for policies that look at who holds what
-  // By DeviceId: the place of its UUID among all present ones in byte order. Only for evaluate() and
-  // choose() of policies that rank UUIDs; it changes with the fleet alone.
+  // By DeviceId: the place of its UUID among all present ones in byte order. Only for evaluate()
+  // and choose() of policies that rank UUIDs; it changes with the fleet alone.
   std::span<const std::uint32_t> uuid_ranks = {};
 };
 
 struct PlaceInput {
   const NodeInput& on;
-  const NodeValue& value;     // of the node before placement
+  const NodeValue& value;  // of the node before placement
   const Shape& shape;
-  const DeviceAsk* ask;       // null: CPU only
-  const AskFit* fit;          // of the ask
-  std::uint64_t fits = 0;     // device places that may take it now
-  std::int64_t cpu = 0;       // what the placement takes of the node
+  const DeviceAsk* ask;    // null: CPU only
+  const AskFit* fit;       // of the ask
+  std::uint64_t fits = 0;  // device places that may take it now
+  std::int64_t cpu = 0;    // what the placement takes of the node
   std::int64_t ram = 0;
-  std::uint32_t drawn = 0;    // policies that draw: below the number of places that fit
+  std::uint32_t drawn = 0;  // policies that draw: below the number of places that fit
 };
 
 struct Candidate {
   std::int64_t base = kNoCost;
-  std::uint64_t lost = 0;      // gang classes that could be hosted before and cannot after
-  bool opens_idle = false;     // it takes a device that nobody uses
+  std::uint64_t lost = 0;   // gang classes that could be hosted before and cannot after
+  bool opens_idle = false;  // it takes a device that nobody uses
   // What orders the devices of one node where `base` does not tell them apart. Only between places
   // for one container of a task with several: lower first, then base, then place.
   std::int64_t within = 0;
 };
 
-// A node's ways to take the ask: one, or two that differ in kind (a partly used device, an idle one).
-// Where bases are equal the first wins.
+// A node's ways to take the ask: one, or two that differ in kind (a partly used device, an idle
+// one). Where bases are equal the first wins.
 struct Candidates {
   std::array<Candidate, 2> at;
   int count = 0;
@@ -88,7 +88,9 @@ struct GroupKey {
 struct Places {
   std::array<std::uint8_t, 64> at{};
   int count = 0;
-  void add(std::size_t place) { at[static_cast<std::size_t>(count++)] = static_cast<std::uint8_t>(place); }
+  void add(std::size_t place) {
+    at[static_cast<std::size_t>(count++)] = static_cast<std::uint8_t>(place);
+  }
 };
 
 class Policy {
@@ -106,16 +108,16 @@ class Policy {
   virtual Places choose(const PlaceInput& input, int which) const = 0;
 
   std::int64_t grain() const { return grain_; }
-  bool draws() const { return draws_; }          // picks uniformly among feasible nodes (`random`)
+  bool draws() const { return draws_; }  // picks uniformly among feasible nodes (`random`)
   // Bases of a task's containers add up to the node's; else they judge the node as it was, and the
   // hardest container's stands for all.
   bool adds_up() const { return adds_up_; }
   bool ranks_uuids() const { return ranks_uuids_; }
-  // Obeys OrderHints itself. Else requests with hints are ranked by level (by_level.h), where a level
-  // without a hint follows the policy's leaning.
+  // Obeys OrderHints itself. Else requests with hints are ranked by level (by_level.h), where a
+  // level without a hint follows the policy's leaning.
   bool reads_hints() const { return reads_hints_; }
   OrderHint leaning() const { return leaning_; }
-  bool packs() const { return packs_; }          // prefers filling used devices: promises outrank opening
+  bool packs() const { return packs_; }  // prefers filling used devices: promises outrank opening
 
  protected:
   std::int64_t grain_ = 1;
