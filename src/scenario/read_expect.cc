@@ -150,10 +150,11 @@ constexpr std::array kWorkloadKeys = {
 Result<void> read_short(const Value& value, ExpectWorkload& expect) {
   TRY(const std::string text, value.word());
   const std::size_t blank = text.find(' ');
-  const yaml::Node state_node{.kind = yaml::NodeKind::scalar,
-                              .text = text.substr(0, blank),
-                              .line = value.place().line,
-                              .column = value.place().column};
+  yaml::Node state_node;
+  state_node.kind = yaml::NodeKind::scalar;
+  state_node.text = text.substr(0, blank);
+  state_node.line = value.place().line;
+  state_node.column = value.place().column;
   TRY_VOID(read_state(value.inner(state_node, value.field()), expect));
   if (blank == std::string::npos) return success();
   std::string rest = text.substr(blank + 1);

@@ -81,7 +81,7 @@ Result<void> read_section(const Section<T>& section, const Value& value, T& into
     }
     std::vector<std::string_view> known;
     if (section.other_keys != nullptr) known = section.other_keys();
-    if (std::ranges::find(known, entry.key) != known.end()) {
+    if (section.take_other != nullptr && std::ranges::find(known, entry.key) != known.end()) {
       section.take_other(entry, into);
       continue;
     }

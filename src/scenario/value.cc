@@ -40,7 +40,7 @@ constexpr std::int64_t kMsPerSecond = 1000;
 constexpr std::int64_t kMsPerMinute = 60 * kMsPerSecond;
 constexpr std::int64_t kMsPerHour = 60 * kMsPerMinute;
 constexpr std::int64_t kMsPerDay = 24 * kMsPerHour;
-constexpr std::int64_t kMaxDurationMs = 1000 * 365 * kMsPerDay;  // a thousand years
+constexpr std::int64_t kMaxDurationMs = 365'000 * kMsPerDay;  // a thousand years
 
 struct Unit {
   std::string_view name;
@@ -50,7 +50,8 @@ struct Unit {
 constexpr std::array kDurationUnits = {Unit{"ms", 1}, Unit{"s", kMsPerSecond},
                                        Unit{"min", kMsPerMinute}, Unit{"h", kMsPerHour},
                                        Unit{"d", kMsPerDay}};
-constexpr std::array kMemoryUnits = {Unit{"MiB", 1}, Unit{"GiB", 1024}, Unit{"TiB", 1024 * 1024}};
+constexpr std::array kMemoryUnits = {Unit{"MiB", 1}, Unit{"GiB", 1024},
+                                     Unit{"TiB", std::int64_t{1} << 20}};
 
 // A whole number, then one of the units, without blanks.
 std::optional<std::int64_t> parse_with_unit(std::string_view text, std::span<const Unit> units,

@@ -32,12 +32,12 @@ struct Entry;
 
 struct Node {
   NodeKind kind = NodeKind::null;
-  std::string text{};   // scalar
+  std::string text;     // scalar
   bool quoted = false;  // scalar: written in quotes or as a block
   int line = 1;         // where it begins, from 1
   int column = 1;
-  std::vector<Node> items{};     // list
-  std::vector<Entry> entries{};  // map, in the order written
+  std::vector<Node> items;     // list
+  std::vector<Entry> entries;  // map, in the order written
 
   bool is_null() const { return kind == NodeKind::null; }
 
