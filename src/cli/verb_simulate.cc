@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cli/simulate_load.h"
+#include "cli/simulate_scenario.h"
 #include "cli/simulate_trace.h"
 #include "cli/simulate_words.h"
 #include "cli/verbs.h"
@@ -50,6 +51,12 @@ constexpr Option kOptions[] = {
      .kind = ValueKind::file,
      .value = "FILE",
      .help = "keep every decision for `berth replay`"},
+    {.name = "--scenario",
+     .kind = ValueKind::file,
+     .value = "FILE",
+     .help = "instead: play scenario files and check what they expect (docs/scenarios.md)",
+     .repeats = true},
+    {.name = "--scenario-help", .help = "print the reference of the scenario language"},
     {.name = "--output",
      .letter = 'o',
      .kind = ValueKind::choice,
@@ -67,9 +74,13 @@ constexpr Example kExamples[] = {
      "--bound --report report.html",
      "three policies on your own fleet, with a report and the bound"},
     {"berth simulate --nodes nodes.csv --pods pods.csv -o json", "the same figures for a script"},
+    {"berth simulate --scenario tests/scenario/leases/B19.yaml",
+     "what happens in a scenario and why; status 1 if an expectation is not met"},
 };
 
 ExitCode simulate(const Arguments& arguments, Console& console) {
+  if (arguments.has("--scenario-help")) return print_scenario_help(console);
+  if (arguments.has("--scenario")) return simulate_scenario(arguments, console);
   if (arguments.has("--generate")) return simulate_load(arguments, console);
   return simulate_trace(arguments, console);
 }
@@ -78,7 +89,7 @@ ExitCode simulate(const Arguments& arguments, Console& console) {
 
 constinit const Command kSimulateCommand{
     .name = "simulate",
-    .summary = "play a trace of GPU work under several policies and compare them",
+    .summary = "play a trace of GPU work under several policies, or scenario files",
     .description =
         "Work arrives in a random order, one pod at a time, until it has asked for --arrival "
         "percent "
