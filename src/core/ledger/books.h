@@ -38,6 +38,7 @@ struct NodeFace {
   std::uint32_t count = 0;
   Cause blocked = Cause::none;  // absent, not ready, cordoned
   bool present = false;
+  bool unbooked = true;  // nothing runs here and nothing is promised
 };
 
 // One workload's part of one device.

@@ -74,6 +74,7 @@ void Ledger::derive_node(NodeId id) {
   face.cpu_free = node.cpu.count() - page.cpu_booked;
   face.ram_free = node.ram.in_bytes() - page.ram_booked;
   face.slots_free = node.pod_slots - page.slots_booked;
+  face.unbooked = page.slots_booked == 0;
   face.blocked = !face.present || !node.ready ? Cause::node_not_ready
                  : node.cordoned              ? Cause::node_cordoned
                                               : Cause::none;

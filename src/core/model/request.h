@@ -143,9 +143,9 @@ class Request {
   const NodeConstraints& nodes() const { return spec_.nodes; }
   const std::vector<ContainerAsk>& containers() const { return spec_.containers; }
   bool wants_gpu() const;
-  // Every field as text in a fixed order: equal strings iff equal requests. The engine shares
-  // everything it learns about a request among all workloads of the same shape.
-  std::string shape_key() const;
+  // Equal requests have equal hashes, on every machine. The engine shares everything it learns about a
+  // request among all workloads that ask for exactly the same.
+  std::uint64_t hash() const;
   bool operator==(const Request&) const = default;
 
  private:

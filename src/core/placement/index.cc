@@ -18,11 +18,14 @@ void PlacementIndex::set_policy(std::unique_ptr<Policy> policy, std::uint64_t se
   values_.clear();
   values_seen_ = 0;
   pages_.clear();
+  pages_built_ = 0;
+  pristine_.clear();
   order_known_ = false;
 }
 
 void PlacementIndex::forget(ShapeId shape) {
   if (shape.index() < pages_.size()) {
+    pages_built_ -= pages_[shape.index()].built() ? 1U : 0U;
     pages_[shape.index()] = ShapePage();
   }
 }
@@ -42,6 +45,15 @@ NodeInput PlacementIndex::input_of(NodeId node) const {
 }
 
 // Brings every node's value, and the policy's cluster-wide sums, up to date.
+bool PlacementIndex::is_pristine(NodeId node) const {
+  const NodeFace& face = ledger_.node(node);
+  return face.present && face.unbooked && face.blocked == Cause::none &&
+         fleet_.node(node).taints.empty() &&
+         std::ranges::all_of(ledger_.faces(node), [](const DeviceFace& device) {
+           return device.blocked == Cause::none && device.headroom == device.usable;
+         });
+}
+
 void PlacementIndex::sync_values() {
   const ChangeLog& log = ledger_.changes();
   const auto sync_one = [&](NodeId node) {
@@ -52,10 +64,12 @@ void PlacementIndex::sync_values() {
     }
     policy_->replace(before, after);
     values_[node.index()] = after;
+    pristine_[node.index()] = is_pristine(node);
   };
   if (values_.size() < ledger_.node_slots() || values_seen_ < log.begin()) {
     const std::size_t known = values_.size();
     values_.resize(ledger_.node_slots());
+    pristine_.resize(values_.size());
     for (std::size_t i = 0; i < values_.size(); ++i) {
       if (i >= known || log.changed_since(NodeId(i), values_seen_)) {
         sync_one(NodeId(i));
@@ -139,6 +153,55 @@ void PlacementIndex::settle() {
   }
 }
 
+// The answer of a pristine node, asked once per type and refresh.
+const NodeAnswer& PlacementIndex::remembered(const Shape& shape, NodeId node) {
+  std::optional<NodeAnswer>& known = of_type_[types_.of(node).index()];
+  if (!known.has_value()) {
+    known = answer(shape, input_of(node), values_[node.index()], ~std::uint64_t{0});
+  }
+  return *known;
+}
+
+// So much is new that making the trees anew is cheaper than mending them, and equal nodes share one
+// answer.
+void PlacementIndex::refresh_many(const Shape& shape, ShapePage& page, bool all) {
+  const ChangeLog& log = ledger_.changes();
+  const bool shareable =
+      !shape.constrained && !shape.by_uuid && !policy_for(shape).ranks_uuids();
+  of_type_.assign(types_.size(), std::nullopt);
+  page.start_bulk();
+  for (std::size_t position = 0; position < order_.size(); ++position) {
+    const NodeId node = order_[position];
+    if (!all && !log.changed_since(node, page.seen)) {
+      continue;
+    }
+    if (shareable && pristine_[node.index()] && !guarded_[node.index()]) {
+      page.put(position, values_[node.index()].domain, Standing::open, remembered(shape, node));
+    } else {
+      refresh_node(shape, page, node);
+    }
+  }
+  page.finish_bulk();
+}
+
+// Pages are memory: beyond a budget the one that was not asked for the longest is forgotten.
+void PlacementIndex::make_room_for(ShapeId shape) {
+  constexpr std::size_t kMostAnswers = std::size_t{1} << 21U;
+  const std::size_t most_pages = std::max<std::size_t>(8, kMostAnswers / (order_.size() + 1));
+  if (pages_built_ < most_pages) {
+    ++pages_built_;
+    return;
+  }
+  ShapePage* oldest = nullptr;
+  for (ShapePage& page : pages_) {
+    if (page.built() && (oldest == nullptr || page.used < oldest->used)) {
+      oldest = &page;
+    }
+  }
+  ASSERT(oldest != nullptr, shape.value());
+  *oldest = ShapePage();
+}
+
 ShapePage& PlacementIndex::refreshed(ShapeId id) {
   settle();
   if (pages_.size() <= id.index()) {
@@ -147,19 +210,14 @@ ShapePage& PlacementIndex::refreshed(ShapeId id) {
   const Shape& shape = shapes_.at(id);
   ShapePage& page = pages_[id.index()];
   const ChangeLog& log = ledger_.changes();
-  const bool fresh = !page.built();
-  if (fresh) {
+  page.used = ++uses_;
+  if (!page.built()) {
+    make_room_for(id);
     page.reset(order_.size(), domains_);
-  }
-  if (fresh || page.seen < log.begin() || log.end() - page.seen > order_.size() / 4) {
-    // So much is new that making the trees anew is cheaper than mending them.
-    page.start_bulk();
-    for (const NodeId node : order_) {
-      if (fresh || log.changed_since(node, page.seen)) {
-        refresh_node(shape, page, node);
-      }
-    }
-    page.finish_bulk();
+    page.used = uses_;
+    refresh_many(shape, page, true);
+  } else if (page.seen < log.begin() || log.end() - page.seen > order_.size() / 4) {
+    refresh_many(shape, page, false);
   } else {
     for (std::uint64_t at = page.seen; at < log.end(); ++at) {
       if (log.is_latest(at) && fleet_.present(log.at(at))) {

@@ -108,6 +108,10 @@ class PlacementIndex {
                                          const NodeValue& value, const Selection& selection) const;
   ShapePage& refreshed(ShapeId shape);
   void refresh_node(const Shape& shape, ShapePage& page, NodeId node);
+  void refresh_many(const Shape& shape, ShapePage& page, bool all);
+  const NodeAnswer& remembered(const Shape& shape, NodeId node);
+  bool is_pristine(NodeId node) const;
+  void make_room_for(ShapeId shape);
   void best_on_page(const Shape& shape, const ShapePage& page, Best& best);
   void consider_guarded(const Shape& shape, const GuardRule& guard, Best& best) const;
   void consider(const Shape& shape, NodeId node, const NodeAnswer& answer, const NodeValue& value,
@@ -136,6 +140,10 @@ class PlacementIndex {
   std::vector<NodeId> guarded_list_;
   std::vector<ShapePage> pages_;         // by shape
   std::vector<std::int64_t> offsets_;    // scratch, by group
+  std::vector<bool> pristine_;           // by node: as its type describes it, nothing booked or used
+  std::vector<std::optional<NodeAnswer>> of_type_;  // scratch: pristine nodes' answers, by type
+  std::size_t pages_built_ = 0;
+  std::uint64_t uses_ = 0;
   mutable std::int64_t steps_ = 0;
   std::optional<Mt19937> draw_;  // of policies that draw
 };

@@ -66,6 +66,7 @@ void PlacementIndex::order_nodes() {
   }
   guarded_.resize(fleet_.node_slots(), false);
   pages_.clear();
+  pages_built_ = 0;
   order_known_ = true;
 }
 

@@ -32,7 +32,7 @@ constexpr std::array<StaticRule, 8> kStaticRules{{
     {Cause::resource_kind_mismatch,
      "GPUs serve shares and whole requests, MIG instances MIG requests",
      [](const DeviceAsk& ask, const Node&, const Device& device) {
-       return (ask.kind == AskKind::mig) == device.is_mig();
+       return (ask.kind == AskKind::mig || ask.backend == Backend::mig) == device.is_mig();
      }},
     {Cause::no_such_profile, "a MIG request takes instances of exactly its profile",
      [](const DeviceAsk& ask, const Node&, const Device& device) {

@@ -83,10 +83,20 @@ void describe(Shape& shape) {
 
 }  // namespace
 
+ShapeId Shapes::find(const Request& request, std::uint64_t hash) const {
+  const auto [first, last] = by_hash_.equal_range(hash);
+  for (auto at = first; at != last; ++at) {
+    if (shapes_[at->second.index()]->request == request) {
+      return at->second;
+    }
+  }
+  return ShapeId::none();
+}
+
 ShapeId Shapes::acquire(const Request& request) {
-  std::string key = request.shape_key();
-  if (const auto known = by_key_.find(key); known != by_key_.end()) {
-    Shape& shape = *shapes_[known->second.index()];
+  const std::uint64_t hash = request.hash();
+  if (const ShapeId known = find(request, hash); !known.is_none()) {
+    Shape& shape = *shapes_[known.index()];
     if (shape.references++ == 0) {
       std::erase(idle_, shape.id);
     }
@@ -105,12 +115,12 @@ ShapeId Shapes::acquire(const Request& request) {
   auto shape = std::make_unique<Shape>();
   shape->id = id;
   shape->request = request;
-  shape->key = key;
+  shape->hash = hash;
   shape->references = 1;
   describe(*shape);
   fits_[id.index()].clear();
   shapes_[id.index()] = std::move(shape);
-  by_key_.emplace(std::move(key), id);
+  by_hash_.emplace(hash, id);
   return id;
 }
 
@@ -126,7 +136,8 @@ std::vector<ShapeId> Shapes::release(ShapeId id) {
   }
   const ShapeId oldest = idle_.front();
   idle_.erase(idle_.begin());
-  by_key_.erase(shapes_[oldest.index()]->key);
+  const auto [first, last] = by_hash_.equal_range(shapes_[oldest.index()]->hash);
+  by_hash_.erase(std::find_if(first, last, [&](const auto& at) { return at.second == oldest; }));
   shapes_[oldest.index()] = nullptr;
   free_.push_back(oldest);
   return {oldest};

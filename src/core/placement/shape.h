@@ -63,7 +63,7 @@ struct StaticFit {
 struct Shape {
   ShapeId id;
   Request request;
-  std::string key;
+  std::uint64_t hash = 0;
   std::int64_t cpu = 0;                          // millicores
   std::int64_t ram = 0;                          // bytes
   std::vector<std::uint32_t> gpu_containers;     // indices into request.containers()
@@ -98,13 +98,14 @@ class Shapes {
   const StaticFit& fit_of_type(ShapeId id, const NodeTypes& types, NodeTypeId type);
 
  private:
+  ShapeId find(const Request& request, std::uint64_t hash) const;
   StaticFit compute(const Shape& shape, const Node& node) const;
 
   int device_cap_;
   std::vector<std::unique_ptr<Shape>> shapes_;
   std::vector<std::vector<StaticFit>> fits_;  // by shape, then type
   std::vector<StaticFit> by_uuid_;            // by shape: scratch for shapes that name devices
-  std::unordered_map<std::string, ShapeId> by_key_;
+  std::unordered_multimap<std::uint64_t, ShapeId> by_hash_;
   std::vector<ShapeId> idle_;                 // without references, oldest first
   std::vector<ShapeId> free_;                 // slots to use again
 };

@@ -36,6 +36,7 @@ class ShapePage {
  public:
   bool built() const { return built_; }
   std::uint64_t seen = 0;  // change log position up to which the answers are fresh
+  std::uint64_t used = 0;  // when it was asked for last, in questions
 
   // Forgets everything; bulk is on.
   void reset(std::size_t positions, std::span<const Span> domains);

@@ -1,6 +1,7 @@
 #include "core/placement/vgd.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "base/wide.h"
@@ -282,17 +283,12 @@ Candidates ValueGradientPolicy::evaluate(const PlaceInput& input) const {
   return candidates;
 }
 
-std::int64_t ValueGradientPolicy::scarcity(std::uint64_t lost) const {
-  std::int64_t charge = 0;
-  for_each_bit(lost, [&](std::size_t j) {
-    const Gang& gang = gangs_[j];
-    const Int128 wanted = static_cast<Int128>(kOneInP) * gang.pods * free_milli_;
-    const Int128 able =
-        static_cast<Int128>(asked_milli_) * std::max<std::int64_t>(gang.able_nodes, 1);
-    const Int128 share = able == 0 ? kOneInP : wanted / able;
-    charge += gang.devices * static_cast<std::int64_t>(std::min<Int128>(share, kOneInP));
-  });
-  return charge;
+// w_j of 5.3: what taking one host of the class away costs now.
+std::int64_t ValueGradientPolicy::charge_for(const Gang& gang) const {
+  const Int128 wanted = static_cast<Int128>(kOneInP) * gang.pods * free_milli_;
+  const Int128 able = static_cast<Int128>(asked_milli_) * std::max<std::int64_t>(gang.able_nodes, 1);
+  const Int128 share = able == 0 ? kOneInP : wanted / able;
+  return gang.devices * static_cast<std::int64_t>(std::min<Int128>(share, kOneInP));
 }
 
 std::vector<std::int64_t> ValueGradientPolicy::picky_squares() const {
@@ -332,6 +328,8 @@ void ValueGradientPolicy::offsets(const Shape& shape, std::span<const GroupKey> 
                                   std::span<std::int64_t> out) const {
   const bool charged = shape.wants_gpu() && !picky_.empty();
   const std::vector<std::int64_t> squares = charged ? picky_squares() : std::vector<std::int64_t>();
+  std::array<std::int64_t, kMaxClassesWithBit> charges;
+  std::uint64_t charged_classes = 0;
   std::int64_t type = 0;
   std::uint16_t type_domain = 0;
   bool type_known = false;
@@ -341,7 +339,11 @@ void ValueGradientPolicy::offsets(const Shape& shape, std::span<const GroupKey> 
       type_domain = groups[i].domain;
       type_known = true;
     }
-    out[i] = scarcity(groups[i].lost) + type;
+    out[i] = type;
+    for_each_bit(groups[i].lost & ~charged_classes,
+                 [&](std::size_t j) { charges[j] = charge_for(gangs_[j]); });
+    charged_classes |= groups[i].lost;
+    for_each_bit(groups[i].lost, [&](std::size_t j) { out[i] += charges[j]; });
   }
 }
 

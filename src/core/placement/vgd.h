@@ -67,7 +67,7 @@ class ValueGradientPolicy final : public Policy {
   void add_picky(const std::vector<WorkClass>& classes);
   std::uint16_t domain_of(const Node& node) const;
   std::uint64_t still_hosts(std::uint64_t hosts, const State& state) const;
-  std::int64_t scarcity(std::uint64_t lost) const;
+  std::int64_t charge_for(const Gang& gang) const;
   std::int64_t type_charge(const Shape& shape, const Domain& domain,
                            std::span<const std::int64_t> squares) const;
   std::vector<std::int64_t> picky_squares() const;
