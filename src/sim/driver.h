@@ -42,7 +42,7 @@ struct DriverSetup {
   std::uint64_t policy_seed = 0;
   std::vector<std::uint32_t> node_ranks;  // one per node of the scene
   bool check = false;                     // verify the engine after every event
-  RunHooks hooks;
+  RunHooks hooks = {};
 };
 
 class Driver {

@@ -208,6 +208,13 @@ void LatencyStats::merge(const LatencyStats& other) {
   total_ += other.total_;
 }
 
+LatencyStats LatencyStats::slice(std::size_t first, std::size_t count) const {
+  LatencyStats part;
+  for (std::size_t i = first; i < std::min(first + count, nanos_.size()); ++i)
+    part.add(nanos_[i]);
+  return part;
+}
+
 double LatencyStats::mean_us() const {
   return nanos_.empty() ? 0 : static_cast<double>(total_) / 1e3 / static_cast<double>(count());
 }

@@ -94,6 +94,8 @@ class LatencyStats {
 
   void add(std::int64_t nanos);
   void merge(const LatencyStats& other);
+  // Those of `count` decisions from the `first` on; fewer if there are fewer.
+  LatencyStats slice(std::size_t first, std::size_t count) const;
 
   std::int64_t count() const { return static_cast<std::int64_t>(nanos_.size()); }
 

@@ -162,13 +162,18 @@ tbody th{font-weight:600}
    --p2:#009e73;--p3:#b0528a;--p4:#a87400;--p5:#3a8fc4;--p6:#5c5c5c;--p7:#7a4f9a;--p8:#00807c;
    --bound:#000;
   }
-  body{font-size:11pt;-webkit-print-color-adjust:exact;print-color-adjust:exact}
+  body{font-size:9.5pt;-webkit-print-color-adjust:exact;print-color-adjust:exact}
   main{max-width:none;padding:0}
   h1{font-size:20pt}
   .card{border:1px solid #ccc;border-top:4px solid currentColor}
   .cards{grid-template-columns:repeat(4,1fr);gap:8px;margin-bottom:20px}
   .card{padding:8px 10px}
   .card .big{font-size:20pt}
+  table{font-size:9pt}
+  th,td{padding:3px 7px;white-space:normal}
+  .scroll{overflow:visible}
+  .legend,.card p,.foot{font-size:8.5pt}
+  .lead{font-size:10.5pt}
   .figure{margin-bottom:22px}
   .hint{display:none}
   .f10{--c:#0f2f66}
