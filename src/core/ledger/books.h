@@ -52,6 +52,7 @@ struct Holding {
   SharingMode mode = SharingMode::time_slicing;
   bool exclusive = false;
   bool promised = false;
+  bool adopted = false;
   bool releasing = false;
 };
 

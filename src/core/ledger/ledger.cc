@@ -126,7 +126,7 @@ DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
     if (face.use != DeviceUse::whole) {
       face.use = holding.exclusive ? DeviceUse::whole : DeviceUse::shared;
     }
-    face.mode = holding.mode;
+    face.mode = grants == 1 ? holding.mode : face.mode;  // the first one set it (L5)
   }
   const std::int64_t usable = book.usable;
   face.usable = usable;
@@ -180,11 +180,18 @@ void Ledger::update_foreign(DeviceBook& book) const {
     book.foreign = book.floor = std::max<std::int64_t>(0, book.used - explained);
     return;
   }
-  if (book.holdings.empty()) {
+  // A promise does not run yet: it explains nothing.
+  std::int64_t claims = 0;
+  bool any = false;
+  for (const Holding& holding : book.holdings) {
+    claims += holding.promised ? 0 : holding.request;
+    any = any || !holding.promised;
+  }
+  if (!any) {
     book.floor = book.used;
   }
   book.floor = std::min(book.floor, book.used);
-  book.foreign = book.floor + std::max<std::int64_t>(0, book.used - book.floor - book.requests);
+  book.foreign = book.floor + std::max<std::int64_t>(0, book.used - book.floor - claims);
 }
 
 void Ledger::resum(DeviceBook& book) const {
@@ -297,6 +304,7 @@ void Ledger::book(WorkloadId workload, const Grant& grant) {
     holding.nano = grant.starting ? charge.starting_nano : charge.running_nano;
     holding.compute = charge.compute_milli;
     holding.exclusive = charge.exclusive;
+    holding.adopted = grant.adopted;
     holding.promised = grant.state == GrantState::promised;
     holding.releasing = grant.state == GrantState::releasing;
     book.holdings.push_back(holding);
@@ -373,6 +381,8 @@ void Ledger::keep_promise(WorkloadId workload, const Grant& grant) {
     Holding* holding = find(charge.device, workload);
     ASSERT(holding != nullptr, workload.value(), charge.device.value());
     holding->promised = false;
+    update_foreign(books_[charge.device.index()]);
+    update_use(charge.device);
   }
   changes_.mark(grant.node);
 }

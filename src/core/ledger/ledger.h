@@ -5,7 +5,7 @@
 //     committed = foreign + sum over grants of max(request, measured use)
 //     headroom  = max(0, U - committed)
 //     foreign   = max(0, used - sum of measured use)                       attributed samples
-//               = floor + max(0, used - floor - sum of requests)           device totals only
+//               = floor + max(0, used - floor - sum of running requests)   device totals only
 //
 // (design.md 4, leases.md 4), where `floor` is what was in use while nothing was granted. A grant
 // is booked through a Transaction, which leaves nothing behind unless it is committed. Every figure

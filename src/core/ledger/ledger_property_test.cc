@@ -137,7 +137,7 @@ class History {
     }
     const Fleet::Change change = fleet_.upsert(node).value();
     ledger_.sync_node(change.node, now_);
-    forget(ledger_, change.removed);
+    forget(change.removed);
     std::vector<WorkloadId> lost;
     for (const NaiveBooks::Live& live : books_.live()) {
       if (std::ranges::any_of(live.grant.charges, [&](const DeviceCharge& charge) {
@@ -151,12 +151,10 @@ class History {
     }
   }
 
-  void forget(auto& ledger, const std::vector<DeviceId>& gone) {
+  void forget(const std::vector<DeviceId>& gone) {
     for (const DeviceId id : gone) {
-      if constexpr (requires { ledger.forget_samples(id); }) {
-        ledger.forget_samples(id);
-        books_.forget(id);
-      }
+      ledger_.forget_samples(id);
+      books_.forget(id);
     }
   }
 

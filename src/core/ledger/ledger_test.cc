@@ -259,6 +259,19 @@ TEST(Ledger, B34_AVanishedDeviceLeavesItsNodesOtherBooksAlone) {
   EXPECT_TRUE(world.ledger.check().ok());
 }
 
+TEST(Ledger, B36_ADeviceThatComesBackIsJudgedByNewSamples) {
+  LedgerWorld world({16384}, seen_within(Duration(1000)));
+  world.see_total("d0", 9000);
+  const Node node = world.fleet.node(world.node());
+  ASSERT_TRUE(world.fleet.remove("n0").ok());
+  world.ledger.sync_node(world.node(), world.now);
+  world.ledger.forget_samples(world.id("d0"));
+  world.upsert(node);
+  EXPECT_EQ(world.face("d0").blocked, Cause::stale_observation);
+  EXPECT_EQ(world.book("d0").foreign, 0);
+  EXPECT_TRUE(world.ledger.check().ok());
+}
+
 // --- L3: room that is being freed
 
 TEST(Ledger, L3_WhatIsBeingReleasedCountsNowAndNotLater) {
@@ -299,6 +312,28 @@ TEST(Ledger, L3_APromiseIsRespectedByWhatComesLater) {
   EXPECT_TRUE(world.book("d0").holdings[0].promised);
   world.ledger.keep_promise(kB, b);
   EXPECT_FALSE(world.book("d0").holdings[0].promised);
+}
+
+// Without attribution, what a released grant leaves behind must not hide under a claim that does
+// not run yet.
+TEST(Ledger, L3_B44_APromiseExplainsNoMemory) {
+  LedgerWorld world({16384});
+  world.see_total("d0", 0);
+  Grant a = world.share("d0", 16384);
+  world.ledger.book(kA, a);
+  world.see_total("d0", 3000);
+  world.ledger.set_releasing(kA, a, true);
+  a.state = GrantState::releasing;
+  Grant b = world.share("d0", 12000);
+  b.state = GrantState::promised;
+  world.ledger.book(kB, b);
+  world.ledger.unbook(kA, a);
+  EXPECT_EQ(world.book("d0").foreign, Memory::mib(3000).in_bytes());
+  world.see_total("d0", 0);
+  world.ledger.keep_promise(kB, b);
+  EXPECT_EQ(world.headroom_mib("d0"), 4384);
+  world.see_total("d0", 9000);
+  EXPECT_EQ(world.headroom_mib("d0"), 4384);
 }
 
 // --- L4-L6

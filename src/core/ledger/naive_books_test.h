@@ -46,7 +46,10 @@ class NaiveBooks {
     settle();
   }
 
-  void set_state(WorkloadId workload, GrantState state) { find(workload)->grant.state = state; }
+  void set_state(WorkloadId workload, GrantState state) {
+    find(workload)->grant.state = state;
+    settle();
+  }
 
   void observe(DeviceId device, const Sample& sample) {
     Seen& seen = seen_[device];
@@ -73,6 +76,12 @@ class NaiveBooks {
   }
 
   // --- what follows
+  std::optional<Time> last_sample(DeviceId device) const {
+    const auto found = seen_.find(device);
+    return found == seen_.end() || !found->second.sample.has_value()
+               ? std::nullopt
+               : std::optional(found->second.sample->sampled_at);
+  }
   const std::vector<Live>& live() const { return live_; }
 
   Live* find(WorkloadId workload) {
@@ -117,7 +126,12 @@ class NaiveBooks {
     return found == live.measured.end() ? 0 : found->second;
   }
 
-  bool nothing_granted(DeviceId device) const { return holders(device, false).empty(); }
+  // A promise does not run yet.
+  bool nothing_granted(DeviceId device) const {
+    return std::ranges::all_of(holders(device, false), [](const Holder& holder) {
+      return holder.live->grant.state == GrantState::promised;
+    });
+  }
 
   struct Holder {
     const DeviceCharge* charge;
@@ -184,7 +198,9 @@ inline std::int64_t NaiveBooks::foreign(DeviceId device) const {
     floor = std::min(floor, total);
   }
   // committed = floor + max(sum of claims, used - floor), of which the claims are not foreign.
-  const std::int64_t claims = requests(device);
+  const std::int64_t claims = sum(device, false, [](const DeviceCharge& charge, const Live& live) {
+    return live.grant.state == GrantState::promised ? 0 : request_of(charge, live);
+  });
   return floor + std::max(claims, *seen.sample->used - floor) - claims;
 }
 
@@ -238,8 +254,8 @@ inline DeviceFace NaiveBooks::face(DeviceId id, Time now, bool future) const {
       rest(1000, [](const DeviceCharge& charge, const Live&) { return charge.compute_milli; }));
   const std::vector<Holder> here = holders(id, future);
   face.grants = static_cast<std::int16_t>(here.size());
+  face.mode = here.empty() ? SharingMode::time_slicing : here.front().charge->mode;
   for (const Holder& holder : here) {
-    face.mode = holder.charge->mode;
     if (face.use != DeviceUse::whole) {
       face.use = holder.charge->exclusive ? DeviceUse::whole : DeviceUse::shared;
     }

@@ -88,6 +88,7 @@ struct Grant {
   NodeId node;
   GrantState state = GrantState::granted;
   bool starting = false;     // init containers still run: the starting charge counts
+  bool adopted = false;      // found running, not decided here: it may break the rules
   Isolation isolation = Isolation::advisory;
   Time granted_at;
   Milli cpu;
