@@ -106,7 +106,7 @@ class Engine::Impl {
   // --- promises (promises.cc)
   bool try_promise(WorkloadId id, const Selection& now_best);
   void settle_promises(NodeId node);
-  bool promise_holds(const Grant& grant, bool after_releases) const;
+  bool promise_holds(const Entry& entry, bool after_releases) const;
 
   // --- reservations (reservations.cc)
   void update_reservations();
@@ -155,6 +155,7 @@ class Engine::Impl {
   std::set<WorkloadId> promised_;
   std::set<NodeId> releasing_nodes_;
   std::set<NodeId> improved_;
+  std::set<ShapeId> requeued_;  // wait again and have not been tried anywhere yet
   std::set<PoolId> touched_pools_;
   std::map<PoolId, Reservation> reservations_;
   std::map<NodeId, int> guards_;

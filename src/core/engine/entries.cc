@@ -229,6 +229,7 @@ void Engine::Impl::take_back(WorkloadId id, Cause why, bool lost, bool requeue) 
   }
   set_state(id, EntryState::waiting, why);
   enqueue(id);
+  requeued_.insert(at(id).shape);
 }
 
 // Devices went away: what ran on them is lost.

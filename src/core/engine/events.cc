@@ -34,6 +34,11 @@ std::span<const Action> Engine::Impl::apply(const Event& event) {
   }
   std::visit([this](const auto& body) { on(body); }, event.body);
   run_pass();
+  // A workload may begin to wait when its deadline is over already.
+  while (const std::optional<Timer> timer = timers_.take_due(now)) {
+    fire(*timer);
+    run_pass();
+  }
   const std::optional<Time> next = timers_.next();
   if (next.has_value() && next != announced_wake_) {
     actions_.emplace_back(WakeAt{.time = *next});
@@ -270,6 +275,9 @@ void Engine::Impl::on(const GrantReleasing& event) {
     timers_.clear({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
     entry.confirm_by.reset();
   }
+  if (config.releasing_horizon == Duration(0)) {
+    return;  // no release is believed in
+  }
   ledger.set_releasing(id, *entry.grant, true);
   entry.grant->state = GrantState::releasing;
   entry.releasing_until = now + config.releasing_horizon;
@@ -366,6 +374,7 @@ void Engine::Impl::on(const GrantAdopted& event) {
   grant->number = ++grants_made_;
   grant->node = node;
   grant->state = event.confirmed ? GrantState::active : GrantState::granted;
+  grant->adopted = true;
   grant->granted_at = now;
   grant->cpu = event.workload.request().cpu();
   grant->ram = event.workload.request().ram();

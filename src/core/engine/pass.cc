@@ -56,6 +56,12 @@ std::vector<ShapeId> Engine::Impl::woken_shapes() {
     }
   }
   improved_.clear();
+  for (const ShapeId shape : requeued_) {
+    if (waiting.count_of(KindId(shape.value())) > 0) {
+      woken.insert(shape);
+    }
+  }
+  requeued_.clear();
   return {woken.begin(), woken.end()};
 }
 
@@ -68,6 +74,7 @@ void Engine::Impl::run_pass() {
     std::vector<ShapeId> shapes_to_try;
     if (waiting.empty()) {
       improved_.clear();
+      requeued_.clear();
     } else {
       StageBook::Scope order(stages, StageId::order);
       shapes_to_try = woken_shapes();
@@ -165,7 +172,9 @@ std::unique_ptr<Grant> Engine::Impl::make_grant(WorkloadId id, NodeId node,
   }
   grant->charges = charges_for(shape, fit, faces, ids, placed);
   grant->starting = std::ranges::any_of(grant->charges, [](const DeviceCharge& charge) {
-    return charge.starting_mib != charge.running_mib;
+    return charge.starting_mib != charge.running_mib ||
+           charge.starting_limit_mib != charge.running_limit_mib ||
+           charge.starting_nano != charge.running_nano;
   });
   return grant;
 }

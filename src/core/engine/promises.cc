@@ -80,7 +80,9 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
 
 // Whether the promise's room exists now, or will once everything that is being released is gone.
 // Promises made later do not count against it.
-bool Engine::Impl::promise_holds(const Grant& grant, bool after_releases) const {
+bool Engine::Impl::promise_holds(const Entry& entry, bool after_releases) const {
+  const Grant& grant = *entry.grant;
+  const std::vector<ContainerAsk>& asks = shapes.at(entry.shape).request.containers();
   const auto gone = [&](WorkloadId id) {
     const Grant& other = *entries_[id.index()].grant;
     return (other.state == GrantState::promised && other.number >= grant.number) ||
@@ -92,6 +94,13 @@ bool Engine::Impl::promise_holds(const Grant& grant, bool after_releases) const 
       state.face.slots_free < 1 || state.face.blocked != Cause::none) {
     return false;
   }
+  const auto wants_mutex = [&](DeviceId device) {
+    return std::ranges::any_of(grant.containers, [&](const ContainerGrant& container) {
+      return asks[container.container].gpu.mutex &&
+             std::ranges::find(container.shares, device, &DeviceShare::device) !=
+                 container.shares.end();
+    });
+  };
   return std::ranges::all_of(grant.charges, [&](const DeviceCharge& charge) {
     const DeviceFace& face = state.devices[fleet.place_of(charge.device)];
     const std::int64_t mib = grant.starting ? charge.starting_mib : charge.running_mib;
@@ -105,7 +114,7 @@ bool Engine::Impl::promise_holds(const Grant& grant, bool after_releases) const 
                     .milli = 0,
                     .mode = charge.mode,
                     .exclusive = charge.exclusive,
-                    .mutex = false,
+                    .mutex = wants_mutex(charge.device),
                     .cap = static_cast<std::int16_t>(config.device_cap.value_or(0))};
     return device_refusal(need, face) == Cause::none && need.request <= face.headroom;
   });
@@ -126,7 +135,7 @@ void Engine::Impl::settle_promises(NodeId node) {
   std::ranges::sort(here, {}, [&](WorkloadId id) { return at(id).grant->number; });
   for (const WorkloadId id : here) {
     Entry& entry = at(id);
-    if (promise_holds(*entry.grant, false)) {
+    if (promise_holds(entry, false)) {
       entry.grant->state = GrantState::granted;
       entry.grant->granted_at = now;
       ledger.keep_promise(id, *entry.grant);
@@ -137,7 +146,7 @@ void Engine::Impl::settle_promises(NodeId node) {
         timers_.set({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
       }
       actions_.emplace_back(Granted{.workload = id, .grant = entry.grant->number, .node = node});
-    } else if (!promise_holds(*entry.grant, true)) {
+    } else if (!promise_holds(entry, true)) {
       take_back(id, Cause::insufficient_memory, false, true);
     }
   }

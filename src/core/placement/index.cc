@@ -331,20 +331,23 @@ Selection PlacementIndex::select_by_scan(ShapeId id, const GuardRule& guard) con
 
 const RefusalCounts& PlacementIndex::refusals(ShapeId shape) { return refreshed(shape).refusals(); }
 
-Cause PlacementIndex::refusal(ShapeId shape, NodeId node) const {
+Cause PlacementIndex::refusal(ShapeId shape, NodeId node) {
+  settle();
   const NodeInput on = input_of(node);
   return answer(shapes_.at(shape), on, policy_->value_of(on), ~std::uint64_t{0}).cause;
 }
 
 PlacementIndex::Judgement PlacementIndex::judge(ShapeId id, NodeId node, const NodeState& state,
-                                                std::uint64_t allowed) const {
+                                                std::uint64_t allowed) {
+  settle();
   const Shape& shape = shapes_.at(id);
   const NodeInput on{.id = node,
                      .node = fleet_.node(node),
                      .face = state.face,
                      .devices = state.devices,
                      .ids = fleet_.devices_of(node),
-                     .ledger = ledger_};
+                     .ledger = ledger_,
+                     .uuid_ranks = uuid_ranks_};
   const NodeValue value = policy_->value_of(on);
   const NodeAnswer found = answer(shape, on, value, allowed);
   Judgement judgement{

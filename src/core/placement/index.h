@@ -52,7 +52,7 @@ class PlacementIndex {
   const Policy& policy() const { return *policy_; }
   // The set of nodes, their tie ranks, or the devices of one changed.
   void fleet_changed() { order_known_ = false; }
-  // Brings values, sums and order up to date; judge() and rank() need it after any change.
+  // Brings values, sums and order up to date; rank() needs it after any change.
   void settle();
   // The shape is gone.
   void forget(ShapeId shape);
@@ -64,7 +64,7 @@ class PlacementIndex {
   // Why present nodes refuse the shape, as of now.
   const RefusalCounts& refusals(ShapeId shape);
   // The node's answer to the shape, as of now: none = it could take it.
-  Cause refusal(ShapeId shape, NodeId node) const;
+  Cause refusal(ShapeId shape, NodeId node);
 
   // A node's answer in a state other than the present one (`state` replaces its books).
   struct NodeState {
@@ -77,7 +77,7 @@ class PlacementIndex {
     std::int64_t rank = 0;  // of the node in tie order
     std::vector<ContainerPlaces> places;
   };
-  Judgement judge(ShapeId shape, NodeId node, const NodeState& state, std::uint64_t allowed) const;
+  Judgement judge(ShapeId shape, NodeId node, const NodeState& state, std::uint64_t allowed);
   std::int64_t rank(NodeId node) const { return rank_[node.index()]; }
 
   // Containers and devices on the selected node.

@@ -152,7 +152,11 @@ StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
     for (std::size_t place = 0; place < node.devices.size(); ++place) {
       const Device& device = node.devices[place];
       ask_fit.needs.push_back(need_on(ask, device.usable_mib(), node.gpu_replicas, device_cap_));
-      const Cause refusal = static_refusal(ask, node, device);
+      Cause refusal = static_refusal(ask, node, device);
+      if (refusal == Cause::none && ask.is_share() && device.usable_mib() > 0 &&
+          ask_fit.needs.back().request == 0) {
+        refusal = Cause::share_below_minimum;  // L8: less than 1 MiB of this device
+      }
       if (refusal == Cause::none) {
         ask_fit.eligible |= std::uint64_t{1} << place;
       } else {
