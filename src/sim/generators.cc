@@ -276,7 +276,7 @@ Result<GenerateWords> parse_generate(std::string_view text) {
       TRY_VOID(read_fill(value, words.load));
       continue;
     }
-    const auto known = std::ranges::find(kGenerateKeys, key, &GenerateKey::name);
+    const auto* const known = std::ranges::find(kGenerateKeys, key, &GenerateKey::name);
     if (known == std::end(kGenerateKeys)) {
       return generate_error(key, "is unknown (known are nodes, devices, decisions, fill, life)");
     }

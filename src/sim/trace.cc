@@ -34,7 +34,11 @@ struct Column {
   std::string_view fix;  // what to write
 };
 
-enum NodeColumn : std::size_t { kNodeName, kNodeCpu, kNodeMemory, kNodeGpu, kNodeModel };
+constexpr std::size_t kNodeName = 0;
+constexpr std::size_t kNodeCpu = 1;
+constexpr std::size_t kNodeMemory = 2;
+constexpr std::size_t kNodeGpu = 3;
+constexpr std::size_t kNodeModel = 4;
 
 constexpr Column kNodeColumns[] = {
     {"sn", ColumnKind::name, true, 0, "every node needs its own name"},
@@ -44,7 +48,12 @@ constexpr Column kNodeColumns[] = {
     {"model", ColumnKind::text, true, 0, "write the device model, e.g. T4"},
 };
 
-enum PodColumn : std::size_t { kPodName, kPodCpu, kPodMemory, kPodGpus, kPodMilli, kPodSpec };
+constexpr std::size_t kPodName = 0;
+constexpr std::size_t kPodCpu = 1;
+constexpr std::size_t kPodMemory = 2;
+constexpr std::size_t kPodGpus = 3;
+constexpr std::size_t kPodMilli = 4;
+constexpr std::size_t kPodSpec = 5;
 
 constexpr Column kPodColumns[] = {
     {"name", ColumnKind::name, true, 0, "every pod needs its own name"},
