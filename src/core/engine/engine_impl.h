@@ -106,6 +106,8 @@ class Engine::Impl {
   // --- promises (promises.cc)
   bool try_promise(WorkloadId id, const Selection& now_best);
   void settle_promises(NodeId node);
+  void withdraw_promises(NodeId node);
+  std::vector<WorkloadId> promises_on(NodeId node) const;
   bool promise_holds(const Entry& entry, bool after_releases) const;
 
   // --- reservations (reservations.cc)

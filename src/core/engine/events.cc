@@ -94,6 +94,8 @@ void Engine::Impl::age_samples() {
 }
 
 void Engine::Impl::on(const NodeUpserted& event) {
+  const NodeId known = fleet.find_node(event.node.name);
+  const bool same = !known.is_none() && fleet.present(known) && fleet.node(known) == event.node;
   Result<Fleet::Change> change = fleet.upsert(event.node);
   if (!change.ok()) {
     refuse(change.error().message());
@@ -108,7 +110,9 @@ void Engine::Impl::on(const NodeUpserted& event) {
   lose_devices(node, change->removed);
   index.fleet_changed();
   fleet_changed_ = true;
-  settle_promises(node);
+  if (!same) {
+    withdraw_promises(node);  // they were sized for what the node was
+  }
   improved(node);
 }
 
@@ -136,6 +140,7 @@ void Engine::Impl::on(const DeviceCordoned& event) {
   }
   fleet.set_cordoned(device, event.cordoned);
   ledger.sync_device(device, now);
+  settle_promises(fleet.node_of(device));
   improved(fleet.node_of(device));
 }
 

@@ -56,7 +56,7 @@ Result<void> NaiveModel::follow(const Event& event, std::span<const Action> acti
   const bool refused = std::ranges::any_of(actions, is_refusal);
   const bool any_ended = std::ranges::any_of(
       actions, [](const Action& action) { return std::holds_alternative<Ended>(action); });
-  const std::size_t before = ended_before(event, actions, engine);
+  const std::size_t before = deadlines_before(actions, engine);
   for (const Action& action : actions.first(before)) {
     TRY_VOID(on(action, event, engine));
   }
@@ -68,23 +68,22 @@ Result<void> NaiveModel::follow(const Event& event, std::span<const Action> acti
   return check_all(engine);
 }
 
-// How many actions precede the event itself: those by which a deadline ended the earlier workload
-// of the uid that is submitted now.
-std::size_t NaiveModel::ended_before(const Event& event, std::span<const Action> actions,
-                                     const Engine& engine) {
-  const auto* submit = as<WorkloadSubmitted>(event);
-  const auto* adopt = as<GrantAdopted>(event);
-  const std::string uid = submit != nullptr  ? submit->workload.uid()
-                          : adopt != nullptr ? adopt->workload.uid()
-                                             : "";
-  if (find(uid) == nullptr) {
-    return 0;
-  }
-  const auto end = std::ranges::find_if(actions, [&](const Action& action) {
+// How many actions precede the event itself: deadlines that passed end what is known, before
+// anything of the same name is submitted and before a sample counts.
+std::size_t NaiveModel::deadlines_before(std::span<const Action> actions, const Engine& engine) {
+  std::size_t count = 0;
+  for (const Action& action : actions) {
+    const auto* retracted = std::get_if<Retracted>(&action);
     const auto* ended = std::get_if<Ended>(&action);
-    return ended != nullptr && engine.uid(ended->workload) == uid;
-  });
-  return end == actions.end() ? 0 : static_cast<std::size_t>(end - actions.begin()) + 1;
+    const bool deadline = (retracted != nullptr && retracted->why == Cause::wait_timed_out) ||
+                          (ended != nullptr && ended->why == Cause::wait_timed_out);
+    if (!deadline ||
+        find(engine.uid(ended != nullptr ? ended->workload : retracted->workload)) == nullptr) {
+      break;
+    }
+    ++count;
+  }
+  return count;
 }
 
 // A release that takes too long is no longer believed.
@@ -257,7 +256,8 @@ Result<void> NaiveModel::granted(const Granted& action, const Event& event, cons
   Known* known = find(uid);
   const Grant* grant = engine.grant(action.workload);
   if (known != nullptr && grant == nullptr) {
-    // A deadline granted it and the event ended it, in one call: check_all() sees whether it is gone.
+    // A deadline granted it and the event ended it, in one call: check_all() sees whether it is
+    // gone.
     give_back(*known);
     known->grant = action.grant;
     known->outcome = Outcome::granted;
@@ -268,7 +268,8 @@ Result<void> NaiveModel::granted(const Granted& action, const Event& event, cons
     return wrong(fmt::format("{} was granted something that is not there", uid));
   }
   if (known->is_promise && known->grant == action.grant) {
-    give_back(*known);  // judged and booked again as a grant
+    give_back(*known);  // judged and booked again as a grant; later promises stand back
+    books_.hide_promises_after(action.grant);
   } else if (known->grant != 0) {
     return wrong(fmt::format("{} was granted twice", uid));
   }
@@ -281,6 +282,7 @@ Result<void> NaiveModel::granted(const Granted& action, const Event& event, cons
       known->confirm_by = *now_ + *known->workload.options().confirm_within;
     }
   }
+  books_.hide_promises_after(~std::uint64_t{0});
   known->id = action.workload;
   known->grant = action.grant;
   known->outcome = Outcome::granted;

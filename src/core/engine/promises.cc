@@ -120,20 +120,32 @@ bool Engine::Impl::promise_holds(const Entry& entry, bool after_releases) const 
   });
 }
 
-// Promises on a node whose room has come become grants; those whose room will not come any more are
-// taken back and wait again.
-void Engine::Impl::settle_promises(NodeId node) {
-  if (promised_.empty() || node.index() >= on_node_.size()) {
-    return;
-  }
+std::vector<WorkloadId> Engine::Impl::promises_on(NodeId node) const {
   std::vector<WorkloadId> here;
+  if (promised_.empty() || node.index() >= on_node_.size()) {
+    return here;
+  }
   for (const WorkloadId id : on_node_[node.index()]) {
-    if (at(id).state == EntryState::promised) {
+    if (entries_[id.index()].state == EntryState::promised) {
       here.push_back(id);
     }
   }
-  std::ranges::sort(here, {}, [&](WorkloadId id) { return at(id).grant->number; });
-  for (const WorkloadId id : here) {
+  std::ranges::sort(here, {},
+                    [&](WorkloadId id) { return entries_[id.index()].grant->number; });
+  return here;
+}
+
+// All promises on the node are taken back and decided anew.
+void Engine::Impl::withdraw_promises(NodeId node) {
+  for (const WorkloadId id : promises_on(node)) {
+    take_back(id, Cause::waiting_for_release, false, true);
+  }
+}
+
+// Promises on a node whose room has come become grants; those whose room will not come any more are
+// taken back and wait again.
+void Engine::Impl::settle_promises(NodeId node) {
+  for (const WorkloadId id : promises_on(node)) {
     Entry& entry = at(id);
     if (promise_holds(entry, false)) {
       entry.grant->state = GrantState::granted;

@@ -230,7 +230,7 @@ SampleEffect Ledger::observe(DeviceId id, const Sample& sample, Time now) {
   for (Holding& holding : book.holdings) {
     holding.measured = 0;
     for (const Sample::Use& use : sample.uses) {
-      if (sample.attributed && use.workload == holding.workload) {
+      if (sample.attributed && !holding.promised && use.workload == holding.workload) {
         holding.measured = saturating_add(holding.measured, use.bytes);
       }
     }

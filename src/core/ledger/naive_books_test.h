@@ -60,7 +60,8 @@ class NaiveBooks {
     for (Live& live : live_) {
       live.measured.erase(device);
       for (const Sample::Use& use : sample.uses) {
-        if (sample.attributed && use.workload == live.workload) {
+        if (sample.attributed && live.grant.state != GrantState::promised &&
+            use.workload == live.workload) {
           live.measured[device] += use.bytes;
         }
       }
@@ -74,6 +75,9 @@ class NaiveBooks {
       live.measured.erase(device);
     }
   }
+
+  // Promises with a higher number count for nothing from now on; ~0 = all count again.
+  void hide_promises_after(std::uint64_t number) { last_promise_ = number; }
 
   // --- what follows
   std::optional<Time> last_sample(DeviceId device) const {
@@ -126,6 +130,9 @@ class NaiveBooks {
     return found == live.measured.end() ? 0 : found->second;
   }
 
+  bool hidden(const Live& live) const {
+    return live.grant.state == GrantState::promised && live.grant.number > last_promise_;
+  }
   // A promise does not run yet.
   bool nothing_granted(DeviceId device) const {
     return std::ranges::all_of(holders(device, false), [](const Holder& holder) {
@@ -141,6 +148,9 @@ class NaiveBooks {
   std::vector<Holder> holders(DeviceId device, bool future) const {
     std::vector<Holder> found;
     for (const Live& live : live_) {
+      if (hidden(live)) {
+        continue;
+      }
       for (const DeviceCharge& charge : live.grant.charges) {
         if (charge.device == device && !(future && live.grant.state == GrantState::releasing)) {
           found.push_back({&charge, &live});
@@ -181,6 +191,7 @@ class NaiveBooks {
   LedgerRules rules_;
   std::vector<Live> live_;
   std::map<DeviceId, Seen> seen_;
+  std::uint64_t last_promise_ = ~std::uint64_t{0};
 };
 
 inline std::int64_t NaiveBooks::foreign(DeviceId device) const {
@@ -276,7 +287,8 @@ inline NodeFuture NaiveBooks::node(NodeId id, bool future) const {
   const Node& node = fleet_.node(id);
   NodeFuture free{.cpu = node.cpu.count(), .ram = node.ram.in_bytes(), .slots = node.pod_slots};
   for (const Live& live : live_) {
-    if (live.grant.node == id && !(future && live.grant.state == GrantState::releasing)) {
+    if (live.grant.node == id && !hidden(live) &&
+        !(future && live.grant.state == GrantState::releasing)) {
       free.cpu -= live.grant.cpu.count();
       free.ram -= live.grant.ram.in_bytes();
       --free.slots;
