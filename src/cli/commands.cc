@@ -7,11 +7,7 @@ namespace berth::cli {
 namespace {
 
 constexpr const Command* kCommands[] = {
-    &kSimulateCommand,
-    &kReplayCommand,
-    &kPoliciesCommand,
-    &kCompletionCommand,
-    &kVersionCommand,
+    &kSimulateCommand, &kReplayCommand, &kPoliciesCommand, &kCompletionCommand, &kVersionCommand,
 };
 
 }  // namespace

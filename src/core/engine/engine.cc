@@ -46,7 +46,7 @@ Result<void> check_config(const EngineConfig& config) {
 Engine::Impl::Impl(EngineConfig the_config, std::unique_ptr<Policy> policy, Stopwatch* stopwatch)
     : config(std::move(the_config)),
       ledger(fleet, rules_of(config)),
-      shapes(config.device_cap.value_or(0)),
+      shapes(config.device_cap.value_or(0), config.limit_overcommit_percent),
       index(fleet, ledger, types, shapes),
       waiting({.step = config.aging_step, .max = config.aging_max}),
       stages(stopwatch) {

@@ -10,6 +10,7 @@
 
 #include "core/engine/engine.h"
 #include "core/engine/entry.h"
+#include "core/engine/kinds.h"
 #include "core/engine/reservations.h"
 #include "core/engine/stages.h"
 #include "core/engine/timers.h"
@@ -43,6 +44,7 @@ class Engine::Impl {
   mutable Shapes shapes;
   mutable PlacementIndex index;
   WaitingRoom waiting;
+  Kinds kinds;  // of the waiting
   Time now;
   StageBook stages;
 
@@ -87,12 +89,13 @@ class Engine::Impl {
   Entry& at(WorkloadId id) { return entries_[id.index()]; }
 
   // --- the pass (pass.cc)
-  void wake_all();
 
   void improved(NodeId node) { improved_.insert(node); }
 
   void run_pass();
-  std::vector<ShapeId> woken_shapes();
+  void settle_improved();
+  void try_in_order(const std::set<KindId>& woken);
+  std::set<KindId> woken_kinds();
   Appetite offer_of(NodeId node) const;
   bool try_workload(WorkloadId id);
   Cause possible(const Shape& shape) const;
@@ -157,7 +160,7 @@ class Engine::Impl {
   std::set<WorkloadId> promised_;
   std::set<NodeId> releasing_nodes_;
   std::set<NodeId> improved_;
-  std::set<ShapeId> requeued_;  // wait again and have not been tried anywhere yet
+  std::set<WorkloadId> requeued_;  // wait again and have not been tried anywhere yet
   std::set<PoolId> touched_pools_;
   std::map<PoolId, Reservation> reservations_;
   std::map<NodeId, int> guards_;

@@ -58,7 +58,7 @@ void Engine::Impl::set_state(WorkloadId id, EntryState state, Cause cause) {
   entry.cause = cause;
   const Outcome after = entry.outcome();
   if (before != after) {
-    entry.since = now;
+    entry.since = after == Outcome::waiting ? entry.queued_at : now;
   }
   const bool told_apart = after == Outcome::waiting || after == Outcome::never;
   if (told_apart && (before != after || cause_before != cause)) {
@@ -140,13 +140,14 @@ Appetite Engine::Impl::needs_of(const Shape& shape) const {
 }
 
 void Engine::Impl::enqueue(WorkloadId id) {
-  const Entry& entry = at(id);
+  Entry& entry = at(id);
   const Shape& shape = shapes.at(entry.shape);
+  entry.kind = kinds.of(entry.shape, entry.options.max_run);
   waiting.add({.id = id,
                .uid = entry.uid,
                .priority = entry.options.priority,
                .queued_at = entry.queued_at,
-               .kind = KindId(entry.shape.value()),
+               .kind = entry.kind,
                .pool = entry.pool,
                .needs = needs_of(shape)});
   touched_pools_.insert(entry.pool);
@@ -159,6 +160,10 @@ void Engine::Impl::enqueue(WorkloadId id) {
 void Engine::Impl::dequeue(WorkloadId id) {
   Entry& entry = at(id);
   waiting.remove(id);
+  requeued_.erase(id);
+  if (waiting.count_of(entry.kind) == 0) {
+    kinds.forget(entry.kind);
+  }
   touched_pools_.insert(entry.pool);
   if (entry.wait_until.has_value()) {
     timers_.clear({.due = *entry.wait_until, .kind = TimerKind::wait, .workload = id});
@@ -167,14 +172,15 @@ void Engine::Impl::dequeue(WorkloadId id) {
 }
 
 void Engine::Impl::book_grant(WorkloadId id, std::unique_ptr<Grant> grant) {
-  Entry& entry = at(id);
-  entry.grant = std::move(grant);
-  const NodeId node = entry.grant->node;
-  ledger.book(id, *entry.grant);
+  Transaction transaction(ledger);
+  transaction.book(id, *grant);
+  const NodeId node = grant->node;
+  at(id).grant = std::move(grant);
   if (on_node_.size() <= node.index()) {
     on_node_.resize(fleet.node_slots());
   }
   on_node_[node.index()].push_back(id);
+  transaction.commit();
 }
 
 void Engine::Impl::drop_grant(WorkloadId id) {
@@ -229,7 +235,7 @@ void Engine::Impl::take_back(WorkloadId id, Cause why, bool lost, bool requeue) 
   }
   set_state(id, EntryState::waiting, why);
   enqueue(id);
-  requeued_.insert(at(id).shape);
+  requeued_.insert(id);
 }
 
 // Devices went away: what ran on them is lost.

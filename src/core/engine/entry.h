@@ -22,6 +22,7 @@ struct Entry {
   WorkloadOptions options;
   ShapeId shape;
   PoolId pool;
+  KindId kind;  // while it waits
   EntryState state = EntryState::free;
   Cause cause = Cause::none;
   Time queued_at;

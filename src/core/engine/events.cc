@@ -68,7 +68,7 @@ void Engine::Impl::fire(const Timer& timer) {
       if (!ledger.has_releasing(node)) {
         releasing_nodes_.erase(node);
       }
-      settle_promises(node);
+      improved(node);
       return;
     }
     case TimerKind::samples:
@@ -194,7 +194,6 @@ void Engine::Impl::on(const DeviceObserved& event) {
            book.foreign + book.requests - book.releasing - book.usable);
   }
   age_samples();
-  settle_promises(fleet.node_of(device));
   improved(fleet.node_of(device));
 }
 
@@ -289,7 +288,6 @@ void Engine::Impl::on(const GrantReleasing& event) {
   timers_.set({.due = *entry.releasing_until, .kind = TimerKind::releasing, .workload = id});
   releasing_nodes_.insert(entry.grant->node);
   improved(entry.grant->node);
-  wake_all();
 }
 
 void Engine::Impl::on(const GrantReleased& event) {
@@ -298,9 +296,7 @@ void Engine::Impl::on(const GrantReleased& event) {
     refuse(not_held(event.uid, "released"));
     return;
   }
-  const NodeId node = at(id).grant->node;
   end(id, Cause::none);
-  settle_promises(node);
 }
 
 void Engine::Impl::on(const GrantLost& event) {
@@ -309,9 +305,7 @@ void Engine::Impl::on(const GrantLost& event) {
     refuse(not_held(event.uid, "lost"));
     return;
   }
-  const NodeId node = at(id).grant->node;
   take_back(id, Cause::none, true, event.requeue);
-  settle_promises(node);
 }
 
 void Engine::Impl::on(const WorkloadInitialized& event) {
@@ -326,7 +320,6 @@ void Engine::Impl::on(const WorkloadInitialized& event) {
   }
   ledger.shrink(id, *entry.grant);
   entry.grant->starting = false;
-  settle_promises(entry.grant->node);
   improved(entry.grant->node);
 }
 

@@ -74,8 +74,8 @@ bool NaiveModel::constraints_allow(const NodeConstraints& constraints, const Nod
 
 bool NaiveModel::may_use(const DeviceAsk& ask, const Node& node, const Device& device) const {
   const DeviceFilter& filter = ask.filter;
-  const bool kind =
-      ask.kind == AskKind::mig ? device.mig_profile == ask.mig_profile : device.mig_profile.empty();
+  const bool kind = ask.kind == AskKind::mig ? device.mig_profile == ask.mig_profile
+                                             : device.mig_profile.empty() && !device.mig_enabled;
   const bool type = (filter.models.empty() || listed(filter.models, device.model)) &&
                     (filter.use_types.empty() || names_part_of(filter.use_types, device.model)) &&
                     !names_part_of(filter.avoid_types, device.model);
@@ -389,8 +389,8 @@ Result<void> NaiveModel::check_all(const Engine& engine) const {
     TRY_VOID(check_known(uid, known, engine));
     TRY(const Verdict verdict, engine.explain(uid));
     if (verdict.outcome != known.outcome || verdict.since > *now_ ||
-        verdict.since < known.submitted || verdict.last_evaluated > *now_ ||
-        verdict.summary.empty() || verdict.summary.size() > 200) {
+        (verdict.outcome != Outcome::waiting && verdict.since < known.submitted) ||
+        verdict.last_evaluated > *now_ || verdict.summary.empty() || verdict.summary.size() > 200) {
       return wrong(fmt::format("{}: its verdict is not in order: \"{}\"", uid, verdict.summary));
     }
   }

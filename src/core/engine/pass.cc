@@ -2,19 +2,11 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <tuple>
 
 #include "core/engine/engine_impl.h"
 
 namespace berth::core {
-
-// Everything that waits is looked at again: for changes whose reach is not one node.
-void Engine::Impl::wake_all() {
-  for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
-    if (fleet.present(NodeId(i))) {
-      improved_.insert(NodeId(i));
-    }
-  }
-}
 
 Appetite Engine::Impl::offer_of(NodeId node) const {
   const NodeFace& face = ledger.node(node);
@@ -39,30 +31,32 @@ Appetite Engine::Impl::offer_of(NodeId node) const {
   return offer;
 }
 
-// Shapes that wait and that one of the improved nodes could take.
-std::vector<ShapeId> Engine::Impl::woken_shapes() {
-  std::set<ShapeId> woken;
-  for (const NodeId node : improved_) {
+// Kinds that wait and that one of the improved nodes could take.
+std::set<KindId> Engine::Impl::woken_kinds() {
+  std::set<KindId> woken;
+  const std::set<NodeId> nodes = std::move(improved_);
+  improved_.clear();
+  if (waiting.empty()) {
+    return woken;
+  }
+  StageBook::Scope stage(stages, StageId::order);
+  for (const NodeId node : nodes) {
     if (!fleet.present(node) || ledger.node(node).blocked != Cause::none) {
       continue;
     }
     for (const KindId kind : waiting.helped_by(offer_of(node), wake_steps_)) {
-      const ShapeId shape(kind.value());
       ++wake_steps_;
       if (releasing_nodes_.contains(node) || index.is_guarded(node) ||
-          index.refusal(shape, node) == Cause::none) {
-        woken.insert(shape);
+          index.refusal(kinds.shape_of(kind), node) == Cause::none) {
+        woken.insert(kind);
       }
     }
   }
-  improved_.clear();
-  for (const ShapeId shape : requeued_) {
-    if (waiting.count_of(KindId(shape.value())) > 0) {
-      woken.insert(shape);
-    }
+  for (const WorkloadId id : requeued_) {
+    woken.insert(at(id).kind);
   }
   requeued_.clear();
-  return {woken.begin(), woken.end()};
+  return woken;
 }
 
 void Engine::Impl::run_pass() {
@@ -70,32 +64,63 @@ void Engine::Impl::run_pass() {
     recheck_possible();
     fleet_changed_ = false;
   }
-  for (int round = 0;; ++round) {
-    std::vector<ShapeId> shapes_to_try;
-    if (waiting.empty()) {
-      improved_.clear();
-      requeued_.clear();
-    } else {
-      StageBook::Scope order(stages, StageId::order);
-      shapes_to_try = woken_shapes();
-    }
-    while (!shapes_to_try.empty()) {
-      const auto first = std::ranges::min_element(shapes_to_try, [&](ShapeId a, ShapeId b) {
-        return waiting.before(waiting.first_of(KindId(a.value()), now),
-                              waiting.first_of(KindId(b.value()), now), now);
-      });
-      const ShapeId shape = *first;
-      const WorkloadId id = waiting.first_of(KindId(shape.value()), now);
-      const bool placed = try_workload(id);
-      const bool more = waiting.count_of(KindId(shape.value())) > 0;
-      if (!placed || !more) {
-        shapes_to_try.erase(std::ranges::find(shapes_to_try, shape));
-      }
-    }
+  // A round can improve nodes itself (a reservation moves, a promise is taken back). Each round
+  // grants, promises or moves something, and the bound keeps a mistake of ours from becoming a
+  // hang.
+  constexpr int kMostRounds = 8;
+  for (int round = 0; round < kMostRounds; ++round) {
+    settle_improved();
+    try_in_order(woken_kinds());
     update_reservations();
-    if (improved_.empty() || round == 8) {
-      improved_.clear();
+    if (improved_.empty() && requeued_.empty()) {
       return;
+    }
+  }
+  improved_.clear();
+}
+
+void Engine::Impl::settle_improved() {
+  if (promised_.empty()) {
+    return;
+  }
+  const std::set<NodeId> nodes = improved_;
+  for (const NodeId node : nodes) {
+    settle_promises(node);
+  }
+}
+
+// The first of each kind, in order; of a kind whose first does not fit no later one does.
+void Engine::Impl::try_in_order(const std::set<KindId>& woken) {
+  struct Turn {
+    std::int64_t priority = 0;
+    Time queued_at;
+    std::string_view uid;
+    KindId kind;
+    WorkloadId id;
+    bool operator<(const Turn& other) const {
+      return std::tie(other.priority, queued_at, uid) <
+             std::tie(priority, other.queued_at, other.uid);
+    }
+  };
+  std::set<Turn> turns;
+  const auto line_up = [&](KindId kind) {
+    const WorkloadId id = waiting.first_of(kind, now);
+    if (!id.is_none()) {
+      turns.insert({.priority = waiting.effective_priority(id, now),
+                    .queued_at = at(id).queued_at,
+                    .uid = at(id).uid,
+                    .kind = kind,
+                    .id = id});
+    }
+  };
+  for (const KindId kind : woken) {
+    line_up(kind);
+  }
+  while (!turns.empty()) {
+    const Turn turn = *turns.begin();
+    turns.erase(turns.begin());
+    if (try_workload(turn.id)) {
+      line_up(turn.kind);
     }
   }
 }
@@ -275,7 +300,7 @@ void Engine::Impl::recheck_possible() {
     }
   }
   for (const KindId kind : waiting.kinds()) {
-    const Shape& shape = shapes.at(ShapeId(kind.value()));
+    const Shape& shape = shapes.at(kinds.shape_of(kind));
     const Cause cause = possible(shape);
     while (cause != Cause::none && waiting.count_of(kind) > 0) {
       const WorkloadId id = waiting.first_of(kind, now);
@@ -296,11 +321,15 @@ Cause Engine::Impl::waiting_cause(const Shape& shape, WorkloadId id) const {
       break;
     }
   }
+  // Nodes with a reservation are not on the page: they are asked one by one.
   for (const auto& [pool, reservation] : reservations_) {
-    if (reservation.node.is_none() || reservation.holder == id) {
+    if (reservation.node.is_none()) {
       continue;
     }
-    if (index.refusal(shape.id, reservation.node) == Cause::none) {
+    const Cause there = index.refusal(shape.id, reservation.node);
+    if (there != Cause::none) {
+      cause = more_advanced(cause, there);
+    } else if (reservation.holder != id) {
       const bool declared =
           entries_[id.index()].options.max_run.has_value() && reservation.plan.timed;
       cause = declared ? Cause::backfill_too_long : Cause::reserved_for_other;

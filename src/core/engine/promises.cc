@@ -130,8 +130,7 @@ std::vector<WorkloadId> Engine::Impl::promises_on(NodeId node) const {
       here.push_back(id);
     }
   }
-  std::ranges::sort(here, {},
-                    [&](WorkloadId id) { return entries_[id.index()].grant->number; });
+  std::ranges::sort(here, {}, [&](WorkloadId id) { return entries_[id.index()].grant->number; });
   return here;
 }
 

@@ -102,7 +102,17 @@ void Engine::Impl::reserve_for(PoolId pool) {
   const WorkloadId head = waiting.head_of(pool, now);
   const auto found = reservations_.find(pool);
   if (found != reservations_.end()) {
-    if (found->second.holder == head) {
+    Reservation& held = found->second;
+    if (held.holder == head) {
+      return;
+    }
+    if (!head.is_none() && held.shape == at(head).shape) {
+      // Who asks for the same has the same plans; only who may pass it changes.
+      held.holder = head;
+      held.made_at_grant = grants_made_;
+      if (!held.node.is_none()) {
+        improved(held.node);
+      }
       return;
     }
     drop_reservation(pool);
@@ -248,7 +258,8 @@ NodePlan Engine::Impl::plan_untimed(const Shape& shape, NodeId node) const {
 }
 
 NodePlan Engine::Impl::plan_node(const Shape& shape, NodeId node) const {
-  if (!fleet.present(node) || ledger.node(node).blocked != Cause::none) {
+  if (!fleet.present(node) || ledger.node(node).blocked != Cause::none ||
+      !shapes.fit(shape.id, types, fleet, node).could_ever) {
     return {};
   }
   if (node.index() >= on_node_.size()) {

@@ -52,7 +52,7 @@ Result<void> Engine::Impl::verify() const {
   }
   // The index must answer as if it asked every node anew.
   for (const KindId kind : waiting.kinds()) {
-    const ShapeId shape(kind.value());
+    const ShapeId shape = kinds.shape_of(kind);
     const WorkloadId first = waiting.first_of(kind, now);
     const GuardRule rule = guard_for(first);
     const Selection kept = index.select(shape, rule);

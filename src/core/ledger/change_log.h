@@ -1,7 +1,7 @@
 // ChangeLog: which nodes changed, and when: what lets a reader refresh only what is stale.
 //
-// A ring of node ids in order of change. A reader remembers the sequence up to which it has read; an
-// entry is stale (skip it) when its node changed again later. A reader that fell behind the ring
+// A ring of node ids in order of change. A reader remembers the sequence up to which it has read;
+// an entry is stale (skip it) when its node changed again later. A reader that fell behind the ring
 // compares last_change() of every node instead.
 // Thread-safety: none.
 #pragma once
@@ -25,7 +25,9 @@ class ChangeLog {
   NodeId at(std::uint64_t sequence) const { return ring_[sequence & (ring_.size() - 1)]; }
   // Sequence number of the node's last change; 0 = never.
   std::uint64_t last_change(NodeId node) const { return last_[node.index()]; }
-  bool is_latest(std::uint64_t sequence) const { return last_[at(sequence).index()] == sequence + 1; }
+  bool is_latest(std::uint64_t sequence) const {
+    return last_[at(sequence).index()] == sequence + 1;
+  }
   bool changed_since(NodeId node, std::uint64_t sequence) const {
     return last_[node.index()] > sequence;
   }
@@ -42,8 +44,8 @@ class ChangeLog {
   }
 
  private:
-  // Entries are found by their sequence modulo the size, so growing moves them. What the smaller ring
-  // had lost stays lost.
+  // Entries are found by their sequence modulo the size, so growing moves them. What the smaller
+  // ring had lost stays lost.
   void grow() {
     kept_from_ = begin();
     std::size_t size = 1024;

@@ -228,13 +228,14 @@ SampleEffect Ledger::observe(DeviceId id, const Sample& sample, Time now) {
   book.used = sample.used.value_or(0);
   book.attributed = sample.attributed;
   for (Holding& holding : book.holdings) {
+    const bool was_over = holding.measured > holding.request;
     holding.measured = 0;
     for (const Sample::Use& use : sample.uses) {
       if (sample.attributed && !holding.promised && use.workload == holding.workload) {
         holding.measured = saturating_add(holding.measured, use.bytes);
       }
     }
-    if (holding.measured > holding.request) {
+    if (holding.measured > holding.request && !was_over) {
       effect.overuse.push_back({holding.workload, holding.measured - holding.request});
     }
   }

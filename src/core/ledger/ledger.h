@@ -57,7 +57,8 @@ struct Sample {
 struct SampleEffect {
   std::int64_t foreign_before = 0;
   std::int64_t foreign_after = 0;
-  std::vector<Sample::Use> overuse;  // grants that now use more than they asked for, by how much
+  std::vector<Sample::Use>
+      overuse;  // grants that began to use more than they asked for, by how much
 };
 
 class Ledger {

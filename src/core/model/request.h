@@ -5,9 +5,9 @@
 //   spec.containers.push_back({.name = "main", .gpu = DeviceAsk::memory_mib(4096)});
 //   TRY(Request request, Request::create(std::move(spec)));
 //
-// The shapes are those of annotations.md 1.4. Sizes are already converted: memory in MiB rounded up,
-// fractions in nano. How people write them is the business of src/request.
-// Thread-safety: values.
+// The shapes are those of annotations.md 1.4. Sizes are already converted: memory in MiB rounded
+// up, fractions in nano. How people write them is the business of src/request. Thread-safety:
+// values.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ enum class AskKind : std::uint8_t {
   mig,       // `count` MIG instances of exactly `mig_profile`, each for itself alone
 };
 
-// Order of devices that one request may ask for instead of the policy's (`hami.io/gpu-scheduler-policy`).
+// Order of devices that one request may ask for instead of the policy's
+// (`hami.io/gpu-scheduler-policy`).
 enum class OrderHint : std::uint8_t { policy, pack, spread };
 
 // What must enforce a share (`nvidia.com/vgpu-mode`): any backend of the node, the guard library, a
@@ -54,17 +55,17 @@ struct DeviceFilter {
 
 struct DeviceAsk {
   AskKind kind = AskKind::none;
-  int count = 0;                        // distinct devices of one node, each charged in full
-  std::int64_t mib = 0;                 // kind memory: per device
-  std::int64_t nano = 0;                // kind fraction: per device, 1 … 999,999,999
+  int count = 0;                           // distinct devices of one node, each charged in full
+  std::int64_t mib = 0;                    // kind memory: per device
+  std::int64_t nano = 0;                   // kind fraction: per device, 1 … 999,999,999
   std::optional<std::int64_t> limit_mib;   // burst ceiling per device, >= request; none = request
   std::optional<std::int64_t> limit_nano;  // the same as a fraction, > nano
   SharingMode mode = SharingMode::time_slicing;
-  int compute_milli = 0;                // declared compute share per device, 0 = undeclared
-  bool mutex = false;                   // only a device without grants, yet shared afterwards
+  int compute_milli = 0;  // declared compute share per device, 0 = undeclared
+  bool mutex = false;     // only a device without grants, yet shared afterwards
   std::string mig_profile;
   DeviceFilter filter;
-  bool numa_bind = false;               // all devices of the container on one NUMA node
+  bool numa_bind = false;  // all devices of the container on one NUMA node
   Backend backend = Backend::any;
   OrderHint node_order = OrderHint::policy;
   OrderHint device_order = OrderHint::policy;
@@ -105,7 +106,7 @@ struct Toleration {
   std::string key;      // empty with `exists` = every taint
   bool exists = false;  // else `value` must be equal
   std::string value;
-  std::string effect;   // empty = every effect
+  std::string effect;  // empty = every effect
   bool operator==(const Toleration&) const = default;
 };
 
@@ -126,7 +127,7 @@ struct RequestSpec {
 };
 
 // Bounds of every field that comes from outside.
-inline constexpr int kMaxAskCount = 1024;              // devices per container; more is a typing error
+inline constexpr int kMaxAskCount = 1024;  // devices per container; more is a typing error
 inline constexpr std::int64_t kMaxAskMib = 8'796'093'022'207;  // bytes still fit 63 bits
 inline constexpr std::size_t kMaxContainers = 64;
 
@@ -143,8 +144,8 @@ class Request {
   const NodeConstraints& nodes() const { return spec_.nodes; }
   const std::vector<ContainerAsk>& containers() const { return spec_.containers; }
   bool wants_gpu() const;
-  // Equal requests have equal hashes, on every machine. The engine shares everything it learns about a
-  // request among all workloads that ask for exactly the same.
+  // Equal requests have equal hashes, on every machine. The engine shares everything it learns
+  // about a request among all workloads that ask for exactly the same.
   std::uint64_t hash() const;
   bool operator==(const Request&) const = default;
 

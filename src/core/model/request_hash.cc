@@ -1,5 +1,5 @@
-// Request::hash: every field, in declaration order. Equality is the defaulted one; a test changes each
-// field in turn and expects another hash.
+// Request::hash: every field, in declaration order. Equality is the defaulted one; a test changes
+// each field in turn and expects another hash.
 #include "core/model/request.h"
 
 namespace berth::core {

@@ -1,7 +1,7 @@
 // Workload: what is decided together, and Grant: the answer that it may run. Values.
 //
-// A workload is one task today. Callers build it with Workload::task and read it through members, so
-// that a tree of groups can stand here later without touching them.
+// A workload is one task today. Callers build it with Workload::task and read it through members,
+// so that a tree of groups can stand here later without touching them.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,16 @@ namespace berth::core {
 
 struct WorkloadOptions {
   std::string queue = "default";
-  std::int64_t priority = 0;             // higher first; aging adds to it while it waits
+  std::int64_t priority = 0;  // higher first; aging adds to it while it waits
   bool preemptible = false;
-  std::optional<Duration> max_run = std::nullopt;       // declared run time from its grant: what ETA and backfill count on
-  std::optional<Time> queued_at = std::nullopt;         // keeps its age when submitted again; empty = the event's time
-  std::optional<Duration> wait_timeout = std::nullopt;  // 0 = now or never mind; empty = wait as long as it takes
-  std::optional<Duration> confirm_within = std::nullopt;  // an unconfirmed grant returns to the pool after this
+  std::optional<Duration> max_run =
+      std::nullopt;  // declared run time from its grant: what ETA and backfill count on
+  std::optional<Time> queued_at =
+      std::nullopt;  // keeps its age when submitted again; empty = the event's time
+  std::optional<Duration> wait_timeout =
+      std::nullopt;  // 0 = now or never mind; empty = wait as long as it takes
+  std::optional<Duration> confirm_within =
+      std::nullopt;  // an unconfirmed grant returns to the pool after this
   bool operator==(const WorkloadOptions&) const = default;
 };
 
@@ -87,8 +91,8 @@ struct Grant {
   std::uint64_t number = 0;  // rises by one per grant of an engine
   NodeId node;
   GrantState state = GrantState::granted;
-  bool starting = false;     // init containers still run: the starting charge counts
-  bool adopted = false;      // found running, not decided here: it may break the rules
+  bool starting = false;  // init containers still run: the starting charge counts
+  bool adopted = false;   // found running, not decided here: it may break the rules
   Isolation isolation = Isolation::advisory;
   Time granted_at;
   Milli cpu;

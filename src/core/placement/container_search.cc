@@ -104,7 +104,7 @@ std::int64_t phase_peak(const std::vector<Item>& items, const Amount& amount) {
 
 class TaskSearcher {
  public:
-  TaskSearcher(const Policy& policy, const TaskInput& input)
+  TaskSearcher(const Policy* policy, const TaskInput& input)
       : policy_(policy), input_(input), held_(input.on.devices.size()) {
     for (std::size_t i = 0; i < input.shape.gpu_containers.size(); ++i) {
       const std::uint32_t container = input.shape.gpu_containers[i];
@@ -223,6 +223,11 @@ class TaskSearcher {
   }
 
   Candidate candidate_of(const Item& item, std::size_t place) const {
+    if (policy_ == nullptr) {
+      Candidate any;
+      any.base = 0;
+      return any;
+    }
     std::vector<DeviceFace> faces(input_.on.devices.begin(), input_.on.devices.end());
     for (std::size_t i = 0; i < faces.size(); ++i) {
       for (const Item& other : held_[i]) {
@@ -238,7 +243,7 @@ class TaskSearcher {
                  .uuid_ranks = input_.on.uuid_ranks};
     DeviceAsk one = input_.shape.ask(item.ask);
     one.count = 1;
-    const NodeValue value = policy_.value_of(on);
+    const NodeValue value = policy_->value_of(on);
     const PlaceInput input{.on = on,
                            .value = value,
                            .shape = input_.shape,
@@ -247,7 +252,7 @@ class TaskSearcher {
                            .fits = std::uint64_t{1} << place,
                            .cpu = input_.shape.cpu,
                            .ram = input_.shape.ram};
-    return policy_.evaluate(input).at[0];
+    return policy_->evaluate(input).at[0];
   }
 
   static void load(DeviceFace& face, const DeviceNeed& need) {
@@ -291,7 +296,7 @@ class TaskSearcher {
                               .base = result_.base,
                               .lost = result_.lost,
                               .opens_idle = result_.opens_idle};
-      if (policy_.adds_up() || (index == 0 && chosen.places.count == 0)) {
+      if (policy_ == nullptr || policy_->adds_up() || (index == 0 && chosen.places.count == 0)) {
         result_.base = saturating_add(result_.base, candidate.base);
       }
       result_.lost |= candidate.lost;
@@ -318,7 +323,7 @@ class TaskSearcher {
     return devices[chosen.places.at[0]].numa == devices[place].numa;
   }
 
-  const Policy& policy_;
+  const Policy* policy_;
   const TaskInput& input_;
   std::vector<Item> order_;
   std::vector<std::vector<Item>> held_;  // by device place
@@ -328,7 +333,7 @@ class TaskSearcher {
 
 }  // namespace
 
-TaskSearch search_task(const Policy& policy, const TaskInput& input) {
+TaskSearch search_task(const Policy* policy, const TaskInput& input) {
   return TaskSearcher(policy, input).run();
 }
 

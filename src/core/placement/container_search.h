@@ -48,7 +48,8 @@ AskPlaces places_for(const DeviceAsk& ask, const AskFit& fit, std::span<const De
                      std::uint64_t allowed);
 
 // Places a task that is not `simple` (several containers, phases, NUMA).
-TaskSearch search_task(const Policy& policy, const TaskInput& input);
+// Without a policy the first devices that fit are taken.
+TaskSearch search_task(const Policy* policy, const TaskInput& input);
 
 // What the task will take of each device it was given (phases folded).
 std::vector<DeviceCharge> charges_for(const Shape& shape, const StaticFit& fit,

@@ -85,8 +85,8 @@ void PlacementIndex::sync_values() {
   values_seen_ = log.end();
 }
 
-NodeAnswer PlacementIndex::answer(const Shape& shape, const NodeInput& on,
-                                              const NodeValue& value, std::uint64_t allowed) const {
+NodeAnswer PlacementIndex::answer(const Shape& shape, const NodeInput& on, const NodeValue& value,
+                                  std::uint64_t allowed) const {
   ++steps_;
   NodeAnswer answer;
   const Policy& policy = policy_for(shape);
@@ -99,22 +99,23 @@ NodeAnswer PlacementIndex::answer(const Shape& shape, const NodeInput& on,
   }
   if (!shape.wants_gpu()) {
     answer.candidates = policy.evaluate({.on = on,
-                                           .value = value,
-                                           .shape = shape,
-                                           .ask = nullptr,
-                                           .fit = nullptr,
-                                           .fits = 0,
-                                           .cpu = shape.cpu,
-                                           .ram = shape.ram});
+                                         .value = value,
+                                         .shape = shape,
+                                         .ask = nullptr,
+                                         .fit = nullptr,
+                                         .fits = 0,
+                                         .cpu = shape.cpu,
+                                         .ram = shape.ram});
     return answer;
   }
   const StaticFit& fit = shapes_.fit(shape.id, types_, fleet_, on.id);
   if (!shape.simple) {
     const TaskSearch found =
-        search_task(policy, {.on = on, .shape = shape, .fit = fit, .allowed = allowed});
+        search_task(&policy, {.on = on, .shape = shape, .fit = fit, .allowed = allowed});
     answer.cause = found.cause;
     if (found.cause == Cause::none) {
-      answer.candidates.add({.base = found.base, .lost = found.lost, .opens_idle = found.opens_idle});
+      answer.candidates.add(
+          {.base = found.base, .lost = found.lost, .opens_idle = found.opens_idle});
     }
     return answer;
   }
@@ -123,13 +124,13 @@ NodeAnswer PlacementIndex::answer(const Shape& shape, const NodeInput& on,
   answer.cause = found.cause;
   if (found.cause == Cause::none) {
     answer.candidates = policy.evaluate({.on = on,
-                                           .value = value,
-                                           .shape = shape,
-                                           .ask = &ask,
-                                           .fit = &fit.asks[0],
-                                           .fits = found.fits,
-                                           .cpu = shape.cpu,
-                                           .ram = shape.ram});
+                                         .value = value,
+                                         .shape = shape,
+                                         .ask = &ask,
+                                         .fit = &fit.asks[0],
+                                         .fits = found.fits,
+                                         .cpu = shape.cpu,
+                                         .ram = shape.ram});
   }
   return answer;
 }
@@ -166,8 +167,7 @@ const NodeAnswer& PlacementIndex::remembered(const Shape& shape, NodeId node) {
 // answer.
 void PlacementIndex::refresh_many(const Shape& shape, ShapePage& page, bool all) {
   const ChangeLog& log = ledger_.changes();
-  const bool shareable =
-      !shape.constrained && !shape.by_uuid && !policy_for(shape).ranks_uuids();
+  const bool shareable = !shape.constrained && !shape.by_uuid && !policy_for(shape).ranks_uuids();
   of_type_.assign(types_.size(), std::nullopt);
   page.start_bulk();
   for (std::size_t position = 0; position < order_.size(); ++position) {
@@ -238,14 +238,14 @@ void PlacementIndex::best_on_page(const Shape& shape, const ShapePage& page, Bes
     return;
   }
   best.rank = std::numeric_limits<std::int64_t>::max();
-  page.for_each_first(
-      offsets_, largest_rounding_to(best.cost, policy.grain()), [&](std::size_t position) {
-        const NodeId node = order_[position];
-        if (rank_[node.index()] < best.rank) {
-          best.rank = rank_[node.index()];
-          best.selection = {.node = node, .cost = best.cost};
-        }
-      });
+  page.for_each_first(offsets_, largest_rounding_to(best.cost, policy.grain()),
+                      [&](std::size_t position) {
+                        const NodeId node = order_[position];
+                        if (rank_[node.index()] < best.rank) {
+                          best.rank = rank_[node.index()];
+                          best.selection = {.node = node, .cost = best.cost};
+                        }
+                      });
   const std::size_t position = position_[best.selection.node.index()];
   best.selection.way = page.way_at(position, offsets_);
   best.selection.opens_idle = page.opens_idle(position, best.selection.way);
@@ -283,7 +283,8 @@ void PlacementIndex::consider(const Shape& shape, NodeId node, const NodeAnswer&
   }
 }
 
-void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard, Best& best) const {
+void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard,
+                                      Best& best) const {
   for (const NodeId node : guarded_list_) {
     if (!fleet_.present(node)) {
       continue;
@@ -371,7 +372,7 @@ std::vector<ContainerPlaces> PlacementIndex::places_on(const Shape& shape, const
   const StaticFit& fit = shapes_.fit(shape.id, types_, fleet_, on.id);
   if (!shape.simple) {
     TaskSearch found =
-        search_task(policy, {.on = on, .shape = shape, .fit = fit, .allowed = selection.allowed});
+        search_task(&policy, {.on = on, .shape = shape, .fit = fit, .allowed = selection.allowed});
     ASSERT(found.cause == Cause::none, on.id.value());
     return std::move(found.containers);
   }

@@ -1,13 +1,15 @@
 // PlacementIndex: the cheapest feasible node for a shape, without looking at every node.
 //
-// For every shape that was asked for lately it keeps, per node, the costs that the policy gave (or the
-// reason why the node cannot serve), and refreshes only the nodes that changed since the shape was
-// last asked for. Nodes lie in (domain, tie rank, name) order, split into groups of equal domain and
-// equal lost hosts: inside a group every cost moves by the same offset, so a tree of minima per group
-// finds the best node whatever the offsets are now, and the first one among equals.
+// For every shape that was asked for lately it keeps, per node, the costs that the policy gave (or
+// the reason why the node cannot serve), and refreshes only the nodes that changed since the shape
+// was last asked for. Nodes lie in (domain, tie rank, name) order, split into groups of equal
+// domain and equal lost hosts: inside a group every cost moves by the same offset, so a tree of
+// minima per group finds the best node whatever the offsets are now, and the first one among
+// equals.
 //
 // Cost: per selection O(changed nodes since the shape's last selection x log n + groups).
-// Guarded nodes (reservations) are left out of the trees and judged one by one by the caller's rule.
+// Guarded nodes (reservations) are left out of the trees and judged one by one by the caller's
+// rule.
 //
 // Invariant: select() equals select_by_scan(), which asks every node anew (verify(), tests).
 // Thread-safety: none; owned by one engine.
@@ -31,12 +33,12 @@
 namespace berth::core {
 
 struct Selection {
-  NodeId node;               // none: nothing fits
-  int way = 0;               // which of the policy's candidates
+  NodeId node;  // none: nothing fits
+  int way = 0;  // which of the policy's candidates
   bool opens_idle = false;
-  std::int64_t cost = 0;     // rounded
+  std::int64_t cost = 0;                      // rounded
   std::uint64_t allowed = ~std::uint64_t{0};  // device places that the guard left
-  std::uint32_t drawn = 0;   // policies that draw: which of the places that fit
+  std::uint32_t drawn = 0;                    // policies that draw: which of the places that fit
 };
 
 // Which device places of a guarded node the asking workload may use; empty = the node not at all.
@@ -103,7 +105,7 @@ class PlacementIndex {
   void sync_values();
   NodeInput input_of(NodeId node) const;
   NodeAnswer answer(const Shape& shape, const NodeInput& on, const NodeValue& value,
-                std::uint64_t allowed) const;
+                    std::uint64_t allowed) const;
   std::vector<ContainerPlaces> places_on(const Shape& shape, const NodeInput& on,
                                          const NodeValue& value, const Selection& selection) const;
   ShapePage& refreshed(ShapeId shape);
@@ -124,23 +126,23 @@ class PlacementIndex {
   const NodeTypes& types_;
   Shapes& shapes_;
   std::unique_ptr<Policy> policy_;
-  std::unique_ptr<Policy> by_level_;     // for requests with hints; null: the policy reads them
+  std::unique_ptr<Policy> by_level_;  // for requests with hints; null: the policy reads them
   std::uint64_t seed_ = 0;
-  std::vector<NodeValue> values_;        // by node
+  std::vector<NodeValue> values_;  // by node
   std::uint64_t values_seen_ = 0;
   bool order_known_ = false;
-  std::vector<NodeId> order_;            // by position; present nodes only
-  std::vector<std::int64_t> rank_;       // by node: place in tie order
-  std::vector<std::uint32_t> position_;  // by node
+  std::vector<NodeId> order_;                  // by position; present nodes only
+  std::vector<std::int64_t> rank_;             // by node: place in tie order
+  std::vector<std::uint32_t> position_;        // by node
   std::vector<std::uint16_t> ordered_domain_;  // by node: domain when it was ordered
-  std::vector<Span> domains_;            // by domain: range of positions
-  std::vector<std::uint32_t> uuid_ranks_;  // by device; only for policies that rank UUIDs
-  std::vector<NodeId> by_name_;          // present nodes; only for policies that draw
-  std::vector<bool> guarded_;            // by node
+  std::vector<Span> domains_;                  // by domain: range of positions
+  std::vector<std::uint32_t> uuid_ranks_;      // by device; only for policies that rank UUIDs
+  std::vector<NodeId> by_name_;                // present nodes; only for policies that draw
+  std::vector<bool> guarded_;                  // by node
   std::vector<NodeId> guarded_list_;
-  std::vector<ShapePage> pages_;         // by shape
-  std::vector<std::int64_t> offsets_;    // scratch, by group
-  std::vector<bool> pristine_;           // by node: as its type describes it, nothing booked or used
+  std::vector<ShapePage> pages_;       // by shape
+  std::vector<std::int64_t> offsets_;  // scratch, by group
+  std::vector<bool> pristine_;         // by node: as its type describes it, nothing booked or used
   std::vector<std::optional<NodeAnswer>> of_type_;  // scratch: pristine nodes' answers, by type
   std::size_t pages_built_ = 0;
   std::uint64_t uses_ = 0;

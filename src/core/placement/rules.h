@@ -56,7 +56,9 @@ struct DeviceRule {
   bool (*passes)(const DeviceNeed& need, const DeviceFace& face);
 };
 
-inline constexpr std::array<DeviceRule, 8> kDeviceRules{{
+inline constexpr std::array<DeviceRule, 9> kDeviceRules{{
+    {Cause::share_below_minimum, "a share comes to at least 1 MiB",
+     [](const DeviceNeed& need, const DeviceFace&) { return need.exclusive || need.request > 0; }},
     {Cause::device_exclusive, "whole and shared never mix on one device",
      [](const DeviceNeed& need, const DeviceFace& face) {
        return face.use == DeviceUse::free || (face.use == DeviceUse::shared && !need.exclusive);
@@ -80,13 +82,13 @@ inline constexpr std::array<DeviceRule, 8> kDeviceRules{{
        return need.exclusive ||
               (need.compute == 0 ? face.compute_left > 0 : need.compute <= face.compute_left);
      }},
-    {Cause::limit_overcommit, "limits sum to at most usable memory times the burst ratio",
-     [](const DeviceNeed& need, const DeviceFace& face) {
-       return need.exclusive || need.limit <= face.limit_room;
-     }},
     {Cause::insufficient_memory, "requests never exceed the headroom, fractions never one device",
      [](const DeviceNeed& need, const DeviceFace& face) {
        return need.exclusive || (need.request <= face.headroom && need.nano <= face.nano_left);
+     }},
+    {Cause::limit_overcommit, "limits sum to at most usable memory times the burst ratio",
+     [](const DeviceNeed& need, const DeviceFace& face) {
+       return need.exclusive || need.limit <= face.limit_room;
      }},
 }};
 

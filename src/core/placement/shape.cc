@@ -1,7 +1,6 @@
 #include "core/placement/shape.h"
 
 #include <algorithm>
-#include <bit>
 
 #include <fmt/format.h>
 
@@ -165,7 +164,7 @@ StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
     }
     fit.asks.push_back(std::move(ask_fit));
   }
-  fit.never = never_on(shape, node, fit.asks);
+  fit.never = never_on(shape, node, fit, limit_percent_);
   fit.could_ever = fit.never == Cause::none;
   return fit;
 }
@@ -188,62 +187,6 @@ const StaticFit& Shapes::fit(ShapeId id, const NodeTypes& types, const Fleet& fl
     return by_uuid_[id.index()] = compute(shape, fleet.node(node));
   }
   return fit_of_type(id, types, types.of(node));
-}
-
-namespace {
-
-// Devices of the node that pass the static rules and whose usable memory holds the ask when empty.
-std::int64_t able_devices(const DeviceAsk& ask, const Node& node, const AskFit& fit) {
-  std::int64_t able = 0;
-  for (std::size_t place = 0; place < node.devices.size(); ++place) {
-    if ((fit.eligible >> place & 1U) == 0) {
-      continue;
-    }
-    const Device& device = node.devices[place];
-    const bool unknown = !device.total.has_value();
-    const std::int64_t usable = device.usable().in_bytes();
-    const bool holds = ask.is_exclusive()
-                           ? usable > 0
-                           : fit.needs[place].request <= usable && fit.needs[place].request > 0;
-    able += unknown || holds ? 1 : 0;
-  }
-  return able;
-}
-
-}  // namespace
-
-Cause never_on(const Shape& shape, const Node& node, const std::vector<AskFit>& asks) {
-  if (shape.cpu > node.cpu.count() || shape.ram > node.ram.in_bytes() || node.pod_slots < 1) {
-    return Cause::insufficient_node_resource;
-  }
-  std::int64_t exclusive = 0;
-  std::int64_t shared = 0;
-  for (std::size_t i = 0; i < asks.size(); ++i) {
-    const DeviceAsk& ask = shape.ask(i);
-    if (node.devices.empty()) {
-      return Cause::no_devices;
-    }
-    const std::int64_t eligible = std::popcount(asks[i].eligible);
-    const std::int64_t able = able_devices(ask, node, asks[i]);
-    if (eligible == 0) {
-      return asks[i].cause;
-    }
-    if (able == 0) {
-      return Cause::largest_device_too_small;
-    }
-    if (able < ask.count) {
-      return Cause::insufficient_devices;
-    }
-    if (shape.request.containers()[shape.gpu_containers[i]].kind != ContainerKind::app) {
-      continue;
-    }
-    (ask.is_exclusive() ? exclusive : shared) += ask.is_exclusive() ? ask.count : 1;
-  }
-  const std::int64_t needed = exclusive + (shared > 0 ? 1 : 0);
-  if (needed > static_cast<std::int64_t>(node.devices.size())) {
-    return Cause::insufficient_devices;
-  }
-  return Cause::none;
 }
 
 }  // namespace berth::core

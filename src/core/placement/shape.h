@@ -27,9 +27,9 @@ using ShapeId = Id<ShapeTag>;
 using NodeTypeId = Id<NodeTypeTag>;
 
 struct NodeType {
-  Node example;                      // any node of the type
-  std::vector<int> numa;             // of each device place
-  std::int64_t present = 0;          // nodes of this type that are present
+  Node example;              // any node of the type
+  std::vector<int> numa;     // of each device place
+  std::int64_t present = 0;  // nodes of this type that are present
 };
 
 class NodeTypes {
@@ -48,40 +48,41 @@ class NodeTypes {
 
 // One container's use of one node type.
 struct AskFit {
-  std::uint64_t eligible = 0;        // device places that pass every static rule
-  Cause cause = Cause::no_devices;   // most telling static refusal among the others
-  std::vector<DeviceNeed> needs;     // by device place
+  std::uint64_t eligible = 0;       // device places that pass every static rule
+  Cause cause = Cause::no_devices;  // most telling static refusal among the others
+  std::vector<DeviceNeed> needs;    // by device place
 };
 
 struct StaticFit {
   bool known = false;
-  bool could_ever = false;           // an empty node of this type could hold the shape
-  Cause never = Cause::none;         // why not
-  std::vector<AskFit> asks;          // parallel to Shape::gpu_containers
+  bool could_ever = false;    // an empty node of this type could hold the shape
+  Cause never = Cause::none;  // why not
+  std::vector<AskFit> asks;   // parallel to Shape::gpu_containers
 };
 
 struct Shape {
   ShapeId id;
   Request request;
   std::uint64_t hash = 0;
-  std::int64_t cpu = 0;                          // millicores
-  std::int64_t ram = 0;                          // bytes
-  std::vector<std::uint32_t> gpu_containers;     // indices into request.containers()
-  bool simple = true;                            // at most one GPU container, an app, no NUMA rule
-  bool constrained = false;                      // node names, labels or tolerations matter
-  bool by_uuid = false;                          // static fit differs between nodes of a type
-  bool hinted = false;                           // asks for an order of nodes or devices of its own
-  std::int64_t references = 0;                   // workloads of this shape that are known
+  std::int64_t cpu = 0;                       // millicores
+  std::int64_t ram = 0;                       // bytes
+  std::vector<std::uint32_t> gpu_containers;  // indices into request.containers()
+  bool simple = true;                         // at most one GPU container, an app, no NUMA rule
+  bool constrained = false;                   // node names, labels or tolerations matter
+  bool by_uuid = false;                       // static fit differs between nodes of a type
+  bool hinted = false;                        // asks for an order of nodes or devices of its own
+  std::int64_t references = 0;                // workloads of this shape that are known
 
-  const DeviceAsk& ask(std::size_t i) const {
-    return request.containers()[gpu_containers[i]].gpu;
-  }
+  const DeviceAsk& ask(std::size_t i) const { return request.containers()[gpu_containers[i]].gpu; }
   bool wants_gpu() const { return !gpu_containers.empty(); }
 };
 
 class Shapes {
  public:
-  explicit Shapes(int device_cap) : device_cap_(device_cap) {}
+  // The rules that need()s and "never" depend on: most grants per shared device (0 = no cap), and
+  // the burst ratio in percent (L4).
+  explicit Shapes(int device_cap, std::int64_t limit_percent = 200)
+      : device_cap_(device_cap), limit_percent_(limit_percent) {}
 
   // The shape of a request; counts one reference.
   ShapeId acquire(const Request& request);
@@ -93,7 +94,8 @@ class Shapes {
   bool known(ShapeId id) const { return shapes_[id.index()] != nullptr; }
   std::size_t slots() const { return shapes_.size(); }
 
-  // What the shape may use of a node. The answer stays valid until the next call for the same shape.
+  // What the shape may use of a node. The answer stays valid until the next call for the same
+  // shape.
   const StaticFit& fit(ShapeId id, const NodeTypes& types, const Fleet& fleet, NodeId node);
   const StaticFit& fit_of_type(ShapeId id, const NodeTypes& types, NodeTypeId type);
 
@@ -102,16 +104,18 @@ class Shapes {
   StaticFit compute(const Shape& shape, const Node& node) const;
 
   int device_cap_;
+  std::int64_t limit_percent_;
   std::vector<std::unique_ptr<Shape>> shapes_;
   std::vector<std::vector<StaticFit>> fits_;  // by shape, then type
   std::vector<StaticFit> by_uuid_;            // by shape: scratch for shapes that name devices
   std::unordered_multimap<std::uint64_t, ShapeId> by_hash_;
-  std::vector<ShapeId> idle_;                 // without references, oldest first
-  std::vector<ShapeId> free_;                 // slots to use again
+  std::vector<ShapeId> idle_;  // without references, oldest first
+  std::vector<ShapeId> free_;  // slots to use again
 };
 
-// Whether an empty machine of this description could hold the shape: capacity and kind alone, so that
-// "no" stays true whatever ends.
-Cause never_on(const Shape& shape, const Node& node, const std::vector<AskFit>& asks);
+// Why not even an empty machine of this description could hold the shape: capacity and kind alone,
+// so that the answer stays true whatever ends. None when it could, or when that is not proved.
+Cause never_on(const Shape& shape, const Node& node, const StaticFit& fit,
+               std::int64_t limit_percent);
 
 }  // namespace berth::core

@@ -25,7 +25,7 @@ void ShapePage::finish_bulk() {
     for (std::size_t position = 0; position < group_[plane].size(); ++position) {
       const std::uint16_t group = group_[plane][position];
       if ((group & kRefused) == 0) {
-        minima_[2U * group + plane].gather(position, base_[plane][position]);
+        minima_[std::size_t{2} * group + plane].gather(position, base_[plane][position]);
       }
     }
   }
@@ -93,7 +93,7 @@ void ShapePage::clear_plane(std::size_t plane, std::size_t position) {
   base_[plane][position] = kNoCost;
   group_[plane][position] = kNoGroup;
   if (!bulk_) {
-    minima_[2U * group + plane].raised({base_[plane], group_[plane]}, position, before);
+    minima_[std::size_t{2} * group + plane].raised({base_[plane], group_[plane]}, position, before);
   }
 }
 
@@ -116,14 +116,15 @@ void ShapePage::set_plane(std::size_t plane, std::size_t position, const Candida
   }
   const Leaves leaves{base_[plane], group_[plane]};
   if ((old_group & kRefused) == 0 && (old_group != group || candidate.base > before)) {
-    minima_[2U * old_group + plane].raised(leaves, position, before);
+    minima_[std::size_t{2} * old_group + plane].raised(leaves, position, before);
   }
   if (old_group != group || candidate.base < before) {
-    minima_[2U * group + plane].lowered(position, candidate.base);
+    minima_[std::size_t{2} * group + plane].lowered(position, candidate.base);
   }
 }
 
-std::int64_t ShapePage::least_cost(std::span<const std::int64_t> offsets, std::int64_t grain) const {
+std::int64_t ShapePage::least_cost(std::span<const std::int64_t> offsets,
+                                   std::int64_t grain) const {
   std::int64_t least = kNoCost;
   for (std::size_t i = 0; i < minima_.size(); ++i) {
     if (minima_[i].least() != kNoCost) {

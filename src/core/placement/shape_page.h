@@ -1,10 +1,10 @@
 // ShapePage: every node's last answer to one shape, arranged so that the cheapest is found at once.
 //
-// Positions are nodes in (domain, tie rank, name) order. An open node that fits is a member of one or
-// two groups (a group = domain and lost hosts): plane 0 holds its first way, plane 1 its second if it
-// has one. A minimum tree per group and plane finds the first position at or below a bound.
-// Many answers at once are cheaper between start_bulk() and finish_bulk(), which makes the trees anew.
-// Thread-safety: none.
+// Positions are nodes in (domain, tie rank, name) order. An open node that fits is a member of one
+// or two groups (a group = domain and lost hosts): plane 0 holds its first way, plane 1 its second
+// if it has one. A minimum tree per group and plane finds the first position at or below a bound.
+// Many answers at once are cheaper between start_bulk() and finish_bulk(), which makes the trees
+// anew. Thread-safety: none.
 #pragma once
 
 #include <array>
@@ -65,7 +65,9 @@ class ShapePage {
   }
   // Which of a position's ways is the cheaper one: the first on equality (placement.md 5.5).
   int way_at(std::size_t position, std::span<const std::int64_t> offsets) const;
-  bool opens_idle(std::size_t position, int way) const { return (opens_[position] >> way & 1U) != 0; }
+  bool opens_idle(std::size_t position, int way) const {
+    return (opens_[position] >> way & 1U) != 0;
+  }
 
  private:
   static constexpr std::uint16_t kRefused = 0x8000;  // plane 0: the low bits are the cause

@@ -286,7 +286,8 @@ Candidates ValueGradientPolicy::evaluate(const PlaceInput& input) const {
 // w_j of 5.3: what taking one host of the class away costs now.
 std::int64_t ValueGradientPolicy::charge_for(const Gang& gang) const {
   const Int128 wanted = static_cast<Int128>(kOneInP) * gang.pods * free_milli_;
-  const Int128 able = static_cast<Int128>(asked_milli_) * std::max<std::int64_t>(gang.able_nodes, 1);
+  const Int128 able =
+      static_cast<Int128>(asked_milli_) * std::max<std::int64_t>(gang.able_nodes, 1);
   const Int128 share = able == 0 ? kOneInP : wanted / able;
   return gang.devices * static_cast<std::int64_t>(std::min<Int128>(share, kOneInP));
 }
