@@ -75,6 +75,14 @@ std::string failure_of(const EngineConfig& config, const std::vector<Event>& eve
   const std::unique_ptr<Engine> engine = Engine::create(config).value();
   NaiveModel model(config);
   for (std::size_t i = 0; i < events.size(); ++i) {
+    if (std::holds_alternative<DeviceObserved>(events[i].body)) {
+      // What deadlines end does not explain the sample: the model must see them first.
+      const Event tick{events[i].time, TimeReached{}};
+      const Result<void> ticked = model.follow(tick, engine->apply(tick), *engine);
+      if (!ticked.ok()) {
+        return fmt::format("before event {}: {}", i + 1, ticked.error().message());
+      }
+    }
     const Result<void> result = model.follow(events[i], engine->apply(events[i]), *engine);
     if (!result.ok()) {
       return fmt::format("after event {}: {}", i + 1, result.error().message());

@@ -56,7 +56,7 @@ Result<void> NaiveModel::follow(const Event& event, std::span<const Action> acti
   const bool refused = std::ranges::any_of(actions, is_refusal);
   const bool any_ended = std::ranges::any_of(
       actions, [](const Action& action) { return std::holds_alternative<Ended>(action); });
-  const std::size_t before = deadlines_before(actions, engine);
+  const std::size_t before = deadlines_before(event, actions, engine);
   for (const Action& action : actions.first(before)) {
     TRY_VOID(on(action, event, engine));
   }
@@ -70,7 +70,16 @@ Result<void> NaiveModel::follow(const Event& event, std::span<const Action> acti
 
 // How many actions precede the event itself: deadlines that passed end what is known, before
 // anything of the same name is submitted and before a sample counts.
-std::size_t NaiveModel::deadlines_before(std::span<const Action> actions, const Engine& engine) {
+std::size_t NaiveModel::deadlines_before(const Event& event, std::span<const Action> actions,
+                                         const Engine& engine) {
+  const auto* submit = as<WorkloadSubmitted>(event);
+  if (submit != nullptr && find(submit->workload.uid()) != nullptr) {
+    const auto end = std::ranges::find_if(actions, [&](const Action& action) {
+      const auto* ended = std::get_if<Ended>(&action);
+      return ended != nullptr && engine.uid(ended->workload) == submit->workload.uid();
+    });
+    return end == actions.end() ? 0 : static_cast<std::size_t>(end - actions.begin()) + 1;
+  }
   std::size_t count = 0;
   for (const Action& action : actions) {
     const auto* retracted = std::get_if<Retracted>(&action);

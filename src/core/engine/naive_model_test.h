@@ -62,7 +62,8 @@ class NaiveModel {
 
   // --- following (naive_model_test.cc)
   void expire();
-  std::size_t deadlines_before(std::span<const Action> actions, const Engine& engine);
+  std::size_t deadlines_before(const Event& event, std::span<const Action> actions,
+                               const Engine& engine);
   Result<void> on(const Event& event, bool refused, bool any_ended);
   void observe(const DeviceObserved& seen);
   Result<void> on(const Action& action, const Event& event, const Engine& engine);
