@@ -39,9 +39,9 @@ Result<std::string> read_text(const std::string& path) {
 constexpr std::string_view kOfTraces[] = {"--nodes", "--pods",   "--generate",
                                           "--bound", "--report", "--record"};
 
-Result<scenario::ScenarioReport> run_file(const std::string& path) {
+Result<scenario::ScenarioReport> run_file(const std::string& path, scenario::Verdicts verdicts) {
   TRY(const std::string text, read_text(path));
-  return scenario::run_scenario(text, path);
+  return scenario::run_scenario(text, path, verdicts);
 }
 
 }  // namespace
@@ -53,10 +53,13 @@ ExitCode simulate_scenario(const Arguments& arguments, Console& console) {
                 << " belongs to a trace and --scenario to a scenario: give one of them\n";
     return ExitCode::usage;
   }
+  const std::string format = arguments.value("--output").value_or("table");
+  const auto verdicts =
+      format == "json" || format == "yaml" ? scenario::Verdicts::json : scenario::Verdicts::words;
   ExitCode code = ExitCode::done;
   std::vector<scenario::ScenarioReport> reports;
   for (const std::string& path : arguments.values("--scenario")) {
-    Result<scenario::ScenarioReport> report = run_file(path);
+    Result<scenario::ScenarioReport> report = run_file(path, verdicts);
     if (!report.ok()) {
       console.err << report.error().to_string() << "\n";
       code = ExitCode::usage;
@@ -66,7 +69,6 @@ ExitCode simulate_scenario(const Arguments& arguments, Console& console) {
     console.err << scenario::failures_text(*report);
     reports.push_back(*std::move(report));
   }
-  const std::string format = arguments.value("--output").value_or("table");
   if (format == "json") {
     console.out << scenario::json_text(reports);
   } else if (format == "yaml") {

@@ -57,9 +57,10 @@ std::string json_case(const ScenarioReport& file, const CaseReport& report) {
   out += "],\"transcript\":[";
   first = true;
   for (const TranscriptLine& line : report.transcript) {
-    out += fmt::format("{}{{\"at_ms\":{},\"kind\":\"{}\",\"text\":{}}}",
+    out += fmt::format("{}{{\"at_ms\":{},\"kind\":\"{}\",\"text\":{}{}{}}}",
                        std::exchange(first, false) ? "" : ",", line.time.ms(),
-                       line.is_event ? "event" : "answer", quoted(line.text));
+                       line.is_event ? "event" : "answer", quoted(line.text),
+                       line.verdict.empty() ? "" : ",\"verdict\":", line.verdict);
   }
   return out + "]}";
 }
@@ -82,6 +83,8 @@ std::string yaml_case(const ScenarioReport& file, const CaseReport& report) {
   for (const TranscriptLine& line : report.transcript) {
     out += fmt::format("      - at_ms: {}\n        kind: {}\n        text: {}\n", line.time.ms(),
                        line.is_event ? "event" : "answer", quoted(line.text));
+    // JSON is YAML, and one line of it reads well enough.
+    out += line.verdict.empty() ? "" : fmt::format("        verdict: {}\n", line.verdict);
   }
   return out;
 }

@@ -25,6 +25,7 @@ struct TranscriptLine {
   Time time;
   bool is_event = false;  // what was done; else what the engine answered
   std::string text{};
+  std::string verdict{};  // answers about a workload that is known: its verdict v1 as JSON
 };
 
 // One document of the file.
@@ -55,7 +56,7 @@ std::string failures_text(const ScenarioReport& report);
 // For people: what happened, with verdicts, then the expectations.
 std::string table_text(const ScenarioReport& report);
 // {"version":"v1","scenarios":[{"file","line","about","passed","expectations","unmet":[…],
-// "transcript":[…]}]}, one entry per document.
+// "transcript":[{"at_ms","kind","text","verdict"?}]}]}, one entry per document.
 std::string json_text(const std::vector<ScenarioReport>& reports);
 std::string yaml_text(const std::vector<ScenarioReport>& reports);
 

@@ -277,20 +277,22 @@ class Runner {
 
 }  // namespace
 
-Result<CaseReport> run_script(const Script& script) {
+Result<CaseReport> run_script(const Script& script, Verdicts verdicts) {
   auto session = Session::create(script.config);
   if (!session.ok()) {
     return yaml::error_at(script.file, script.place.line, script.place.column,
                           session.error().message());
   }
+  session->keep_verdicts(verdicts == Verdicts::json);
   return Runner(script, *std::move(session)).run();
 }
 
-Result<ScenarioReport> run_scenario(std::string_view text, std::string_view file_name) {
+Result<ScenarioReport> run_scenario(std::string_view text, std::string_view file_name,
+                                    Verdicts verdicts) {
   TRY(const std::vector<Script> scripts, parse_scripts(text, file_name));
   ScenarioReport report{.file = std::string(file_name), .cases = {}};
   for (const Script& script : scripts) {
-    TRY(CaseReport one, run_script(script));
+    TRY(CaseReport one, run_script(script, verdicts));
     report.cases.push_back(std::move(one));
   }
   return report;

@@ -8,6 +8,7 @@
 // Thread-safety: pure functions of their arguments.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "base/result.h"
@@ -18,8 +19,12 @@ namespace berth::scenario {
 
 // Errors: the file cannot be read as a scenario, or a step names something that was never
 // described: "FILE:LINE:COLUMN: …". An expectation that is not met is no error; the report says so.
-Result<ScenarioReport> run_scenario(std::string_view text, std::string_view file_name);
+// With `Verdicts::json` each answer about a workload carries its verdict v1; that costs one look at
+// the fleet per answer.
+enum class Verdicts : std::uint8_t { words, json };
+Result<ScenarioReport> run_scenario(std::string_view text, std::string_view file_name,
+                                    Verdicts verdicts = Verdicts::words);
 
-Result<CaseReport> run_script(const Script& script);
+Result<CaseReport> run_script(const Script& script, Verdicts verdicts = Verdicts::words);
 
 }  // namespace berth::scenario

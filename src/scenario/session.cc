@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "scenario/verdict_json.h"
 #include "scenario/words.h"
 
 namespace berth::scenario {
@@ -23,7 +24,22 @@ Result<Session> Session::create(core::EngineConfig config) {
   return Session(std::move(engine));
 }
 
-void Session::note(std::string text) { transcript_.push_back({now_, true, std::move(text)}); }
+void Session::note(std::string text) {
+  transcript_.push_back({.time = now_, .is_event = true, .text = std::move(text)});
+}
+
+// The verdict that goes with an answer, empty where the answer is not about a known workload.
+std::string Session::verdict_of(const core::Action& action) const {
+  const core::WorkloadId workload =
+      std::visit(Overloaded{[](const core::Granted& granted) { return granted.workload; },
+                            [](const core::Promised& promised) { return promised.workload; },
+                            [](const core::VerdictChanged& changed) { return changed.workload; },
+                            [](const auto&) { return core::WorkloadId::none(); }},
+                 action);
+  if (workload.is_none()) return "";
+  const auto verdict = engine_->explain(engine_->uid(workload));
+  return verdict.ok() ? verdict_json(*verdict) : "";
+}
 
 void Session::apply(core::EventBody body) {
   if (broken_) return;
@@ -31,7 +47,12 @@ void Session::apply(core::EventBody body) {
   std::vector<std::string> texts;
   for (const core::Action& action : actions) {
     std::string text = take(action);
-    if (!text.empty()) transcript_.push_back({now_, false, std::move(text)});
+    if (!text.empty()) {
+      transcript_.push_back({.time = now_,
+                             .is_event = false,
+                             .text = std::move(text),
+                             .verdict = with_verdicts_ ? verdict_of(action) : ""});
+    }
   }
   if (const auto verified = core::verify(*engine_); !verified.ok()) {
     broken_ = verified.error().to_string();

@@ -51,6 +51,9 @@ class Session {
 
   std::vector<TranscriptLine>& transcript() { return transcript_; }
 
+  // Answers carry their verdict as JSON from now on.
+  void keep_verdicts(bool keep) { with_verdicts_ = keep; }
+
   void begin_step() { answers_ = {}; }
 
   // Says what is about to be done.
@@ -66,6 +69,7 @@ class Session {
 
   // The action as a text, empty for a wake-up.
   std::string take(const core::Action& action);
+  std::string verdict_of(const core::Action& action) const;
   std::string take_notice(const core::Notice& notice);
   std::string decide(const char* what, core::WorkloadId workload, std::string_view rest);
   std::string grant_text(core::WorkloadId workload) const;
@@ -78,6 +82,7 @@ class Session {
   std::map<std::string, core::Cause> ended_;
   std::optional<std::string> broken_;
   std::vector<TranscriptLine> transcript_;
+  bool with_verdicts_ = false;
 };
 
 }  // namespace berth::scenario

@@ -9,6 +9,29 @@
 
 namespace berth::core {
 
+namespace {
+
+// Times and priorities are added up; within these bounds no sum overflows.
+constexpr std::int64_t kMostMs = std::int64_t{1} << 56U;
+constexpr std::int64_t kMostPriority = std::int64_t{1} << 53U;
+
+bool beyond(std::int64_t number, std::int64_t most) { return number > most || number < -most; }
+
+// The option that is out of range, or empty.
+std::string_view option_out_of_range(const WorkloadOptions& options) {
+  const auto bad = [](const std::optional<Duration>& duration) {
+    return duration.has_value() && (duration->count() < 0 || duration->count() > kMostMs);
+  };
+  return beyond(options.priority, kMostPriority) ? "priority"
+         : bad(options.max_run)                  ? "max_run"
+         : bad(options.wait_timeout)             ? "wait_timeout"
+         : bad(options.confirm_within)           ? "confirm_within"
+         : options.queued_at.has_value() && beyond(options.queued_at->ms(), kMostMs) ? "queued_at"
+                                                                                     : "";
+}
+
+}  // namespace
+
 void Engine::Impl::refuse(std::string text) {
   actions_.emplace_back(Notice{.kind = Notice::Kind::refused_event,
                                .device = DeviceId::none(),
@@ -24,6 +47,11 @@ std::span<const Action> Engine::Impl::apply(const Event& event) {
     free_entries_.push_back(id);
   }
   ended_.clear();
+  if (beyond(event.time.ms(), kMostMs)) {
+    refuse(fmt::format("an event's time is {} ms; times lie within 2^56 ms of the origin",
+                       event.time.ms()));
+    return actions_;
+  }
   if (!started_) {
     now = event.time;
     started_ = true;
@@ -167,6 +195,7 @@ void Engine::Impl::on(const DeviceObserved& event) {
     notice(Notice::Kind::clock_skew, WorkloadId::none(), 0);
     sample.sampled_at = now;
   }
+  sample.sampled_at = std::max(sample.sampled_at, Time(-kMostMs));
   const DeviceBook& before = ledger.book(device);
   if (before.observed && sample.sampled_at < before.sampled_at) {
     return;  // an older sample than the one in force: the newest wins
@@ -201,6 +230,13 @@ void Engine::Impl::on(const WorkloadSubmitted& event) {
   const Workload& workload = event.workload;
   if (workload.uid().empty()) {
     refuse("a workload with an empty uid was submitted; every workload needs one");
+    return;
+  }
+  if (const std::string_view option = option_out_of_range(workload.options()); !option.empty()) {
+    refuse(
+        fmt::format("workload {}: {} is out of range; durations lie between 0 and 2^56 ms, "
+                    "priorities within 2^53 of 0",
+                    workload.uid(), option));
     return;
   }
   if (!id_of(workload.uid()).is_none()) {
@@ -325,7 +361,8 @@ void Engine::Impl::on(const WorkloadInitialized& event) {
 
 void Engine::Impl::on(const GrantAdopted& event) {
   const NodeId node = fleet.find_node(event.node);
-  if (!id_of(event.workload.uid()).is_none() || node.is_none() || !fleet.present(node)) {
+  if (!id_of(event.workload.uid()).is_none() || node.is_none() || !fleet.present(node) ||
+      !option_out_of_range(event.workload.options()).empty()) {
     refuse(
         fmt::format("workload {} cannot be adopted on node {}: the node is absent or the workload "
                     "is known already",
@@ -358,7 +395,8 @@ void Engine::Impl::on(const GrantAdopted& event) {
     charge.mode = ask.mode;
     charge.running_nano = charge.starting_nano =
         charge.running_nano + (ask.kind == AskKind::fraction ? ask.nano : 0);
-    charge.compute_milli += ask.compute_milli;
+    charge.compute_milli +=
+        need_on(ask, fleet.device(device).usable_mib(), fleet.node(node).gpu_replicas, 0).compute;
     auto container =
         std::ranges::find(grant->containers, share.container, &ContainerGrant::container);
     if (container == grant->containers.end()) {

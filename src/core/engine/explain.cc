@@ -120,6 +120,10 @@ std::string Engine::Impl::summary_of(const Entry& entry, const Verdict& verdict)
                                    Memory::bytes(shape.ram).ceil_mib());
   switch (verdict.cause) {
     case Cause::insufficient_memory:
+      if (verdict.devices->largest_free_mib == 0) {
+        return fmt::format("needs {}; none of the {} devices it may use has memory free", needs,
+                           verdict.devices->scanned);
+      }
       return fmt::format("needs {}; largest free is {} MiB ({}/{})", needs,
                          verdict.devices->largest_free_mib, verdict.devices->largest_free_node,
                          verdict.devices->largest_free_uuid);
@@ -147,7 +151,7 @@ std::string Engine::Impl::summary_of(const Entry& entry, const Verdict& verdict)
                          pool_names_[entry.pool.index()]);
     case Cause::reserved_for_other:
     case Cause::backfill_too_long:
-      return fmt::format("needs {}; the room there is is kept for {}, which waits longer", needs,
+      return fmt::format("needs {}; the free room is kept for {}, which is before it", needs,
                          holder_before(entry));
     case Cause::waiting_for_release:
       return fmt::format("needs {}; it is promised on {} as soon as what ends there is gone", needs,
@@ -243,17 +247,12 @@ void Engine::Impl::explain_waiting(const Entry& entry, WorkloadId id, Verdict& v
   Verdict::Position position;
   position.queue = entry.options.queue;
   position.pool = pool_names_[entry.pool.index()];
-  for (const WorkloadId other : waiting.ordered(now)) {
-    if (other == id) {
-      break;
-    }
-    if (entries_[other.index()].pool == entry.pool) {
-      ++position.index;
-      ++position.jobs_ahead;
-      const Shape& shape = shapes.at(entries_[other.index()].shape);
-      for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
-        position.devices_ahead += shape.ask(i).count;
-      }
+  for (const WorkloadId other : waiting.ahead_of(id, now)) {
+    ++position.index;
+    ++position.jobs_ahead;
+    const Shape& shape = shapes.at(entries_[other.index()].shape);
+    for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
+      position.devices_ahead += shape.ask(i).count;
     }
   }
   verdict.position = std::move(position);

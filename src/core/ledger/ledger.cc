@@ -208,6 +208,7 @@ void Ledger::resum(DeviceBook& book) const {
 
 void Ledger::forget_samples(DeviceId id) {
   DeviceBook& book = books_[id.index()];
+  samples_.erase({book.sampled_at, id});
   book.observed = book.attributed = book.used_known = false;
   book.used = book.floor = book.foreign = 0;
   book.sampled_at = Time();
@@ -222,8 +223,12 @@ SampleEffect Ledger::observe(DeviceId id, const Sample& sample, Time now) {
   DeviceBook& book = books_[id.index()];
   SampleEffect effect;
   effect.foreign_before = book.foreign;
+  samples_.erase({book.sampled_at, id});
   book.observed = true;
   book.sampled_at = sample.sampled_at;
+  if (rules_.max_sample_age.has_value()) {
+    samples_.insert({book.sampled_at, id});
+  }
   book.used_known = sample.used.has_value();
   book.used = sample.used.value_or(0);
   book.attributed = sample.attributed;
@@ -249,30 +254,21 @@ SampleEffect Ledger::observe(DeviceId id, const Sample& sample, Time now) {
 
 std::optional<Time> Ledger::age_samples(Time now) {
   now_ = now;
-  std::optional<Time> next;
   if (!rules_.max_sample_age.has_value()) {
-    return next;
+    return std::nullopt;
   }
-  for (std::size_t i = 0; i < books_.size(); ++i) {
-    const DeviceId id(i);
-    const DeviceBook& book = books_[i];
-    if (!fleet_.present(id) || !book.observed) {
-      continue;
-    }
-    const Time last_good = book.sampled_at + *rules_.max_sample_age;
-    if (now <= last_good) {
-      const Time stale_at = last_good + Duration(1);
-      next = next.has_value() ? std::min(*next, stale_at) : stale_at;
-      continue;
-    }
-    const NodeId node = fleet_.node_of(id);
-    DeviceFace& face = faces_[nodes_[node.index()].face.first + fleet_.place_of(id)];
-    if (face.blocked == Cause::none) {
-      update_use(id);
-      changes_.mark(node);
+  while (!samples_.empty() && samples_.begin()->first + *rules_.max_sample_age < now) {
+    const DeviceId device = samples_.begin()->second;
+    samples_.erase(samples_.begin());
+    if (fleet_.present(device)) {
+      update_use(device);
+      changes_.mark(fleet_.node_of(device));
     }
   }
-  return next;
+  if (samples_.empty()) {
+    return std::nullopt;
+  }
+  return samples_.begin()->first + *rules_.max_sample_age + Duration(1);
 }
 
 Holding* Ledger::find(DeviceId device, WorkloadId workload) {

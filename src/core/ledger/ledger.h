@@ -22,7 +22,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/quantity.h"
@@ -150,6 +152,7 @@ class Ledger {
   std::vector<DeviceBook> books_;  // by DeviceId
   std::vector<DeviceFace> faces_;  // each node's devices side by side
   ChangeLog changes_;
+  std::set<std::pair<Time, DeviceId>> samples_;  // by their own time; kept only where age matters
   Time now_;
 };
 

@@ -169,6 +169,20 @@ std::vector<WorkloadId> WaitingRoom::ordered(Time now) const {
   return all;
 }
 
+std::vector<WorkloadId> WaitingRoom::ahead_of(WorkloadId id, Time now) const {
+  std::vector<WorkloadId> ahead;
+  for (const auto& [priority, tickets] : pools_.at(waiters_.at(id).pool)) {
+    // Inside one base priority the line is in order, so the first that is not before ends it.
+    for (const Ticket& ticket : tickets) {
+      if (ticket.id == id || !before(ticket.id, id, now)) {
+        break;
+      }
+      ahead.push_back(ticket.id);
+    }
+  }
+  return ahead;
+}
+
 std::vector<KindId> WaitingRoom::helped_by(const Appetite& offer, std::int64_t& steps) const {
   std::vector<KindId> helped;
   const BucketKey most = key_of(offer);

@@ -82,6 +82,9 @@ class WaitingRoom {
   // All, in the order in which they are tried. Cost: sorting everybody.
   std::vector<WorkloadId> ordered(Time now) const;
 
+  // Those of the same pool that are tried before it, in no particular order.
+  std::vector<WorkloadId> ahead_of(WorkloadId id, Time now) const;
+
   // Kinds whose needs lie within the offer, ascending by id. Adds its own visits to `steps`.
   std::vector<KindId> helped_by(const Appetite& offer, std::int64_t& steps) const;
 
