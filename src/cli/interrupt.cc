@@ -19,11 +19,13 @@ Interrupt::Interrupt() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &old_int_);
   sigaction(SIGTERM, &action, &old_term_);
+  sigaction(SIGHUP, &action, &old_hup_);
 }
 
 Interrupt::~Interrupt() {
   sigaction(SIGINT, &old_int_, nullptr);
   sigaction(SIGTERM, &old_term_, nullptr);
+  sigaction(SIGHUP, &old_hup_, nullptr);
 }
 
 const std::atomic<bool>* Interrupt::flag() { return &interrupted; }

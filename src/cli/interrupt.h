@@ -1,4 +1,5 @@
-// Interrupt: while one lives, Ctrl-C and SIGTERM ask for a tidy end instead of killing the process.
+// Interrupt: while one lives, Ctrl-C, SIGTERM and SIGHUP ask for a tidy end instead of killing the
+// process.
 //
 // The work looks at `flag()` now and then. A second signal kills as usual. One at a time per
 // process. Thread-safety: the flag may be read from any thread.
@@ -21,6 +22,7 @@ class Interrupt {
  private:
   struct sigaction old_int_ = {};
   struct sigaction old_term_ = {};
+  struct sigaction old_hup_ = {};
 };
 
 }  // namespace berth::cli

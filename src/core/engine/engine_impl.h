@@ -77,6 +77,8 @@ class Engine::Impl {
   void set_state(WorkloadId id, EntryState state, Cause cause);
   void enqueue(WorkloadId id);
   void dequeue(WorkloadId id);
+  void set_wait_timer(WorkloadId id);
+  void clear_wait_timer(WorkloadId id);
   void end(WorkloadId id, Cause why);
   void take_back(WorkloadId id, Cause why, bool lost, bool requeue);
   void drop_grant(WorkloadId id);
@@ -94,6 +96,7 @@ class Engine::Impl {
 
   void run_pass();
   void settle_improved();
+  void retry_promised(const std::set<NodeId>& nodes);
   void try_in_order(const std::set<KindId>& woken);
   std::set<KindId> woken_kinds();
   Appetite offer_of(NodeId node) const;
@@ -120,10 +123,15 @@ class Engine::Impl {
   void replan(Reservation& reservation);
   void choose_node(Reservation& reservation);
   void move_to(Reservation& reservation, NodeId node);
-  NodePlan plan_node(const Shape& shape, NodeId node) const;
-  NodePlan plan_timed(const Shape& shape, NodeId node) const;
-  NodePlan plan_untimed(const Shape& shape, NodeId node) const;
-  NodePlan plan_in(const Shape& shape, NodeId node, const PlacementIndex::NodeState& state) const;
+  NodePlan plan_node(const Reservation& reservation, NodeId node) const;
+  NodePlan plan_timed(const Reservation& reservation, NodeId node) const;
+  NodePlan plan_untimed(const Reservation& reservation, NodeId node) const;
+  NodePlan plan_in(const Reservation& reservation, NodeId node,
+                   PlacementIndex::NodeState state) const;
+  std::vector<std::vector<DeviceNeed>> needs_before(const Reservation& reservation,
+                                                    NodeId node) const;
+  void set_aside(const Reservation& reservation, NodeId node,
+                 PlacementIndex::NodeState& state) const;
   void guard(NodeId node);
   void unguard(NodeId node);
   std::optional<std::uint64_t> allowed_on(const Reservation& reservation, WorkloadId id,

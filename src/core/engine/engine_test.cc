@@ -113,7 +113,7 @@ TEST(Engine, BackfillsOnlyWhatEndsBeforeTheReservedStart) {
   world.apply(NodeUpserted{node_of("n0", 8, 100)});
   for (int i = 1; i <= 8; ++i) {
     world.submit("job" + std::to_string(i), DeviceAsk::whole_devices(1),
-                 {.max_run = Duration(10'000 * i)});
+                 {.max_run = Duration(std::int64_t{10'000} * i)});
   }
   world.submit("gang", DeviceAsk::whole_devices(8));
   const Result<Verdict> verdict = world.engine->explain("gang");
@@ -129,7 +129,7 @@ TEST(Engine, BackfillsOnlyWhatEndsBeforeTheReservedStart) {
   EXPECT_EQ(world.device_of("unknown"), "-");
   EXPECT_EQ(world.device_of("short"), "n0/g0");
   for (int i = 2; i <= 8; ++i) {
-    world.now = Time(10'000 * i);
+    world.now = Time(std::int64_t{10'000} * i);
     if (i == 4) {
       world.apply(GrantReleased{"short"});
     }

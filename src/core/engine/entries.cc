@@ -151,10 +151,7 @@ void Engine::Impl::enqueue(WorkloadId id) {
                .pool = entry.pool,
                .needs = needs_of(shape)});
   touched_pools_.insert(entry.pool);
-  if (entry.options.wait_timeout.has_value()) {
-    at(id).wait_until = entry.queued_at + *entry.options.wait_timeout;
-    timers_.set({.due = *at(id).wait_until, .kind = TimerKind::wait, .workload = id});
-  }
+  set_wait_timer(id);
 }
 
 void Engine::Impl::dequeue(WorkloadId id) {
@@ -165,9 +162,22 @@ void Engine::Impl::dequeue(WorkloadId id) {
     kinds.forget(entry.kind);
   }
   touched_pools_.insert(entry.pool);
+  clear_wait_timer(id);
+}
+
+void Engine::Impl::clear_wait_timer(WorkloadId id) {
+  Entry& entry = at(id);
   if (entry.wait_until.has_value()) {
     timers_.clear({.due = *entry.wait_until, .kind = TimerKind::wait, .workload = id});
     entry.wait_until.reset();
+  }
+}
+
+void Engine::Impl::set_wait_timer(WorkloadId id) {
+  Entry& entry = at(id);
+  if (entry.options.wait_timeout.has_value()) {
+    entry.wait_until = entry.queued_at + *entry.options.wait_timeout;
+    timers_.set({.due = *entry.wait_until, .kind = TimerKind::wait, .workload = id});
   }
 }
 
@@ -213,6 +223,7 @@ void Engine::Impl::end(WorkloadId id, Cause why) {
   if (waiting.contains(id)) {
     dequeue(id);
   }
+  clear_wait_timer(id);
   never_.erase(id);
   actions_.emplace_back(Ended{.workload = id, .why = why});
   forget_entry(id);
@@ -233,7 +244,11 @@ void Engine::Impl::take_back(WorkloadId id, Cause why, bool lost, bool requeue) 
     set_state(id, EntryState::never, never);
     return;
   }
-  set_state(id, EntryState::waiting, why);
+  // The pass tries it at once and says why it waits, so nothing is said here.
+  Entry& entry = at(id);
+  entry.state = EntryState::waiting;
+  entry.cause = Cause::none;
+  entry.since = entry.queued_at;
   enqueue(id);
   requeued_.insert(id);
 }

@@ -33,6 +33,7 @@ struct Entry {
   std::optional<Time> confirm_by;
   std::optional<Time> wait_until;
   std::optional<Time> releasing_until;
+  bool preferred_promise = false;  // it was promised although there was a place at once (F8)
 
   bool holds() const { return grant != nullptr; }
 

@@ -83,7 +83,8 @@ void Engine::Impl::fire(const Timer& timer) {
       return;
     case TimerKind::wait:
       at(timer.workload).wait_until.reset();
-      if (at(timer.workload).state == EntryState::waiting) {
+      if (at(timer.workload).state == EntryState::waiting ||
+          at(timer.workload).state == EntryState::promised) {
         end(timer.workload, Cause::wait_timed_out);
       }
       return;

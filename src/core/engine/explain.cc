@@ -119,7 +119,19 @@ std::string Engine::Impl::summary_of(const Entry& entry, const Verdict& verdict)
                      : fmt::format("{} CPU cores and {} MiB of memory", cores_text(shape.cpu),
                                    Memory::bytes(shape.ram).ceil_mib());
   switch (verdict.cause) {
+    case Cause::none: return fmt::format("needs {}; it is about to be tried", needs);
     case Cause::insufficient_memory:
+      if (!verdict.devices.has_value()) {
+        return fmt::format("needs {}; no node has it free", needs);
+      }
+      if (verdict.devices->largest_free_mib >= verdict.devices->need_mib) {
+        return shape.simple
+                   ? fmt::format("needs {}; the devices with {} MiB free have no fraction left",
+                                 needs, verdict.devices->largest_free_mib)
+                   : fmt::format(
+                         "needs {} and more in {} containers; no node has all of it free now",
+                         needs, shape.gpu_containers.size());
+      }
       if (verdict.devices->largest_free_mib == 0) {
         return fmt::format("needs {}; none of the {} devices it may use has memory free", needs,
                            verdict.devices->scanned);
@@ -128,6 +140,12 @@ std::string Engine::Impl::summary_of(const Entry& entry, const Verdict& verdict)
                          verdict.devices->largest_free_mib, verdict.devices->largest_free_node,
                          verdict.devices->largest_free_uuid);
     case Cause::largest_device_too_small:
+      if (!shape.simple) {
+        return fmt::format(
+            "needs {} and more in {} containers of one task; no node of the fleet holds "
+            "all of it even when empty",
+            needs, shape.gpu_containers.size());
+      }
       return fmt::format("needs {}; the largest device it may use holds {} MiB when empty", needs,
                          largest_usable(shape));
     case Cause::insufficient_node_resource:
@@ -259,9 +277,10 @@ void Engine::Impl::explain_waiting(const Entry& entry, WorkloadId id, Verdict& v
   const auto found = reservations_.find(entry.pool);
   if (found != reservations_.end() && found->second.holder == id && !found->second.node.is_none()) {
     const NodePlan& plan = found->second.plan;
-    verdict.eta = EtaEstimate{
-        .basis = plan.timed ? EtaEstimate::Basis::declared : EtaEstimate::Basis::unknown,
-        .at = plan.timed ? plan.at : Time()};
+    const bool believed = plan.timed && plan.at > now;  // what should have ended by now has not
+    verdict.eta =
+        EtaEstimate{.basis = believed ? EtaEstimate::Basis::declared : EtaEstimate::Basis::unknown,
+                    .at = believed ? plan.at : Time()};
     explain_unblock(found->second, verdict);
   }
 }
@@ -309,8 +328,10 @@ Verdict Engine::Impl::explain(const Entry& entry) const {
   const WorkloadId id = id_of(entry.uid);
   const Shape& shape = shapes.at(entry.shape);
   verdict.outcome = entry.outcome();
-  verdict.cause = entry.cause;
-  verdict.stage = cause_stage(entry.cause);
+  // Why it waits is asked now: nodes go down and samples age without anybody being tried.
+  const Cause today = entry.state == EntryState::waiting ? waiting_cause(shape, id) : Cause::none;
+  verdict.cause = today != Cause::none ? today : entry.cause;
+  verdict.stage = cause_stage(verdict.cause);
   verdict.reason = pod_reason(verdict.outcome, verdict.cause);
   verdict.since = entry.since;
   verdict.last_evaluated = entry.evaluated;

@@ -165,8 +165,11 @@ bool NaiveModel::admits(const std::vector<Item>& items, NodeId node, std::size_t
   if (charge.exclusive) {
     return items.size() == 1 && face.use == DeviceUse::free && face.idle;
   }
-  const bool compute =
-      charge.compute_milli == 0 ? face.compute_left > 0 : charge.compute_milli <= face.compute_left;
+  // L6: all of a device's compute needs an empty device.
+  const bool compute = charge.compute_milli == 0
+                           ? face.compute_left > 0
+                           : charge.compute_milli <= face.compute_left &&
+                                 (charge.compute_milli < 1000 || face.grants == 0);
   return face.use != DeviceUse::whole &&
          (face.use == DeviceUse::free || face.mode == charge.mode) && compute &&
          (!config_.device_cap.has_value() || face.grants < *config_.device_cap) &&

@@ -87,6 +87,7 @@ void Engine::Impl::settle_improved() {
   for (const NodeId node : nodes) {
     settle_promises(node);
   }
+  retry_promised(nodes);
 }
 
 // The first of each kind, in order; of a kind whose first does not fit no later one does.
@@ -121,6 +122,8 @@ void Engine::Impl::try_in_order(const std::set<KindId>& woken) {
     turns.erase(turns.begin());
     if (try_workload(turn.id)) {
       line_up(turn.kind);
+    } else {
+      update_reservations();  // before anything behind it can take what it waits for
     }
   }
 }

@@ -73,6 +73,8 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
     dequeue(id);
   }
   promised_.insert(id);
+  entry.preferred_promise = have_place;
+  set_wait_timer(id);
   set_state(id, EntryState::promised, Cause::waiting_for_release);
   actions_.emplace_back(Promised{.workload = id, .grant = entry.grant->number, .node = node});
   return true;
@@ -134,6 +136,22 @@ std::vector<WorkloadId> Engine::Impl::promises_on(NodeId node) const {
   return here;
 }
 
+// What was promised for want of a place is tried again where there may be one now: fitting now
+// comes before fitting later.
+void Engine::Impl::retry_promised(const std::set<NodeId>& nodes) {
+  const std::set<WorkloadId> promised = promised_;
+  for (const WorkloadId id : promised) {
+    const Entry& entry = at(id);
+    const bool place_now = std::ranges::any_of(nodes, [&](NodeId node) {
+      return node != entry.grant->node && fleet.present(node) &&
+             index.refusal(entry.shape, node) == Cause::none;
+    });
+    if (!entry.preferred_promise && place_now) {
+      take_back(id, Cause::waiting_for_release, false, true);
+    }
+  }
+}
+
 // All promises on the node are taken back and decided anew.
 void Engine::Impl::withdraw_promises(NodeId node) {
   for (const WorkloadId id : promises_on(node)) {
@@ -151,6 +169,7 @@ void Engine::Impl::settle_promises(NodeId node) {
       entry.grant->granted_at = now;
       ledger.keep_promise(id, *entry.grant);
       promised_.erase(id);
+      clear_wait_timer(id);
       set_state(id, EntryState::granted, Cause::none);
       if (entry.options.confirm_within.has_value()) {
         entry.confirm_by = now + *entry.options.confirm_within;
@@ -158,7 +177,7 @@ void Engine::Impl::settle_promises(NodeId node) {
       }
       actions_.emplace_back(Granted{.workload = id, .grant = entry.grant->number, .node = node});
     } else if (!promise_holds(entry, true)) {
-      take_back(id, Cause::insufficient_memory, false, true);
+      take_back(id, Cause::waiting_for_release, false, true);
     }
   }
 }

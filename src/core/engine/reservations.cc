@@ -139,10 +139,66 @@ std::uint64_t mask_of(const std::vector<ContainerPlaces>& placed) {
   return mask;
 }
 
+// Takes what a reservation holds off a device.
+void take_off(DeviceFace& face, const DeviceNeed& need) {
+  face.headroom = need.exclusive ? 0 : std::max<std::int64_t>(0, face.headroom - need.request);
+  face.limit_room = std::max<std::int64_t>(0, face.limit_room - need.limit);
+  face.nano_left = std::max(0, face.nano_left - need.nano);
+  face.compute_left = static_cast<std::int16_t>(std::max(0, face.compute_left - need.compute));
+  face.free_milli = static_cast<std::int16_t>(std::max(0, face.free_milli - need.milli));
+  face.use = need.exclusive ? DeviceUse::whole : DeviceUse::shared;
+  face.mode = need.mode;
+  face.idle = false;
+  ++face.grants;
+}
+
 }  // namespace
 
-NodePlan Engine::Impl::plan_in(const Shape& shape, NodeId node,
-                               const PlacementIndex::NodeState& state) const {
+// By device place: what reservations of workloads that are before this one hold on the node.
+std::vector<std::vector<DeviceNeed>> Engine::Impl::needs_before(const Reservation& reservation,
+                                                                NodeId node) const {
+  std::vector<std::vector<DeviceNeed>> needs(fleet.devices_of(node).size());
+  for (const auto& [pool, other] : reservations_) {
+    const Shape& held = shapes.at(other.shape);
+    if (other.node != node || other.holder == reservation.holder || !held.wants_gpu() ||
+        !ordered_before(other.holder, reservation.holder)) {
+      continue;
+    }
+    const AskFit& fit = shapes.fit(held.id, types, fleet, node).asks[0];
+    for (std::size_t place = 0; place < needs.size(); ++place) {
+      if ((other.plan.places >> place & 1U) != 0) {
+        needs[place].push_back(fit.needs[place]);
+      }
+    }
+  }
+  return needs;
+}
+
+// Takes off what reservations of workloads that are before this one hold on the node.
+void Engine::Impl::set_aside(const Reservation& reservation, NodeId node,
+                             PlacementIndex::NodeState& state) const {
+  for (const auto& [pool, other] : reservations_) {
+    if (other.node != node || other.holder == reservation.holder ||
+        !ordered_before(other.holder, reservation.holder)) {
+      continue;
+    }
+    const Shape& held = shapes.at(other.shape);
+    state.face.cpu_free -= held.cpu;
+    state.face.ram_free -= held.ram;
+    --state.face.slots_free;
+  }
+  const std::vector<std::vector<DeviceNeed>> needs = needs_before(reservation, node);
+  for (std::size_t place = 0; place < needs.size(); ++place) {
+    for (const DeviceNeed& need : needs[place]) {
+      take_off(state.devices[place], need);
+    }
+  }
+}
+
+NodePlan Engine::Impl::plan_in(const Reservation& reservation, NodeId node,
+                               PlacementIndex::NodeState state) const {
+  set_aside(reservation, node, state);
+  const Shape& shape = shapes.at(reservation.shape);
   NodePlan plan;
   const PlacementIndex::Judgement found = index.judge(shape.id, node, state, ~std::uint64_t{0});
   if (found.cause != Cause::none) {
@@ -157,7 +213,7 @@ NodePlan Engine::Impl::plan_in(const Shape& shape, NodeId node,
 }
 
 // The earliest declared end after which the shape fits.
-NodePlan Engine::Impl::plan_timed(const Shape& shape, NodeId node) const {
+NodePlan Engine::Impl::plan_timed(const Reservation& reservation, NodeId node) const {
   std::vector<std::pair<Time, WorkloadId>> ends;
   for (const WorkloadId id : on_node_[node.index()]) {
     const Entry& entry = entries_[id.index()];
@@ -169,7 +225,7 @@ NodePlan Engine::Impl::plan_timed(const Shape& shape, NodeId node) const {
   }
   std::ranges::sort(ends);
   const auto after = [&](std::size_t count) {
-    return plan_in(shape, node, node_without(node, [&](WorkloadId id) {
+    return plan_in(reservation, node, node_without(node, [&](WorkloadId id) {
                      const auto last = ends.begin() + static_cast<std::ptrdiff_t>(count);
                      return std::any_of(ends.begin(), last,
                                         [&](const auto& end) { return end.second == id; });
@@ -199,14 +255,14 @@ NodePlan Engine::Impl::plan_timed(const Shape& shape, NodeId node) const {
 }
 
 // Without declared ends: the devices whose fewest grants have to end.
-NodePlan Engine::Impl::plan_untimed(const Shape& shape, NodeId node) const {
-  NodePlan plan = plan_in(shape, node, node_without(node, [](WorkloadId) { return true; }));
+NodePlan Engine::Impl::plan_untimed(const Reservation& reservation, NodeId node) const {
+  const Shape& shape = shapes.at(reservation.shape);
+  NodePlan plan = plan_in(reservation, node, node_without(node, [](WorkloadId) { return true; }));
   if (!plan.possible) {
     return plan;
   }
   plan.releases = static_cast<std::int64_t>(on_node_[node.index()].size());
   if (!shape.simple || !shape.wants_gpu()) {
-    plan.places = ~std::uint64_t{0};
     return plan;
   }
 
@@ -218,6 +274,7 @@ NodePlan Engine::Impl::plan_untimed(const Shape& shape, NodeId node) const {
   };
 
   std::vector<Choice> choices;
+  const std::vector<std::vector<DeviceNeed>> aside = needs_before(reservation, node);
   const AskFit& fit = shapes.fit(shape.id, types, fleet, node).asks[0];
   const std::vector<DeviceId>& ids = fleet.devices_of(node);
   for (std::size_t place = 0; place < ids.size(); ++place) {
@@ -229,10 +286,13 @@ NodePlan Engine::Impl::plan_untimed(const Shape& shape, NodeId node) const {
       return a.request != b.request ? a.request > b.request : a.workload < b.workload;
     });
     for (std::size_t count = 0; count <= holders.size(); ++count) {
-      const DeviceFace face = ledger.face_without(ids[place], [&](const Holding& holding) {
+      DeviceFace face = ledger.face_without(ids[place], [&](const Holding& holding) {
         return std::any_of(holders.begin(), holders.begin() + static_cast<std::ptrdiff_t>(count),
                            [&](const Holding& h) { return h.workload == holding.workload; });
       });
+      for (const DeviceNeed& need : aside[place]) {
+        take_off(face, need);
+      }
       if (device_refusal(fit.needs[place], face) == Cause::none) {
         choices.push_back({.releases = static_cast<std::int64_t>(count),
                            .left_over = face.free_milli - fit.needs[place].milli,
@@ -257,16 +317,17 @@ NodePlan Engine::Impl::plan_untimed(const Shape& shape, NodeId node) const {
   return plan;
 }
 
-NodePlan Engine::Impl::plan_node(const Shape& shape, NodeId node) const {
+NodePlan Engine::Impl::plan_node(const Reservation& reservation, NodeId node) const {
+  const Shape& shape = shapes.at(reservation.shape);
   if (!fleet.present(node) || ledger.node(node).blocked != Cause::none ||
       !shapes.fit(shape.id, types, fleet, node).could_ever) {
     return {};
   }
   if (node.index() >= on_node_.size()) {
-    return plan_in(shape, node, node_without(node, [](WorkloadId) { return false; }));
+    return plan_in(reservation, node, node_without(node, [](WorkloadId) { return false; }));
   }
-  const NodePlan timed = plan_timed(shape, node);
-  return timed.possible ? timed : plan_untimed(shape, node);
+  const NodePlan timed = plan_timed(reservation, node);
+  return timed.possible ? timed : plan_untimed(reservation, node);
 }
 
 void Engine::Impl::move_to(Reservation& reservation, NodeId node) {
@@ -303,12 +364,11 @@ void Engine::Impl::choose_node(Reservation& reservation) {
 // Looks again at the nodes that changed since the last time.
 void Engine::Impl::replan(Reservation& reservation) {
   const ChangeLog& log = ledger.changes();
-  const Shape& shape = shapes.at(reservation.shape);
   const bool fresh = reservation.plans.size() < fleet.node_slots();
   if (fresh || reservation.seen < log.begin()) {
     reservation.plans.resize(fleet.node_slots());
     for (std::size_t i = 0; i < reservation.plans.size(); ++i) {
-      reservation.plans[i] = plan_node(shape, NodeId(i));
+      reservation.plans[i] = plan_node(reservation, NodeId(i));
     }
     reservation.seen = log.end();
     choose_node(reservation);
@@ -322,7 +382,7 @@ void Engine::Impl::replan(Reservation& reservation) {
     const NodeId node = log.at(at);
     NodePlan& plan = reservation.plans[node.index()];
     const NodePlan before = plan;
-    plan = plan_node(shape, node);
+    plan = plan_node(reservation, node);
     ++wake_steps_;
     if (node == reservation.node) {
       choose = choose || better_plan(before, 0, plan, 0) || !plan.possible;

@@ -66,6 +66,8 @@ struct DeviceBook {
   std::int64_t releasing = 0;  // part of `charged` that is about to end (L3)
   bool known = false;          // total memory is known
   bool observed = false;
+  bool must_observe =
+      false;  // it was observed before it went away: nothing new before a sample (B36)
   bool attributed = false;
   bool used_known = false;
   std::int64_t used = 0;     // last sample

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 
 #include "base/wide.h"
 
@@ -95,6 +96,9 @@ Cause Ledger::blocked_cause(const Device& device, const DeviceBook& book, Time n
   }
   if (book.observed && !book.used_known) {
     return Cause::no_usable_memory;
+  }
+  if (book.must_observe) {
+    return Cause::stale_observation;
   }
   if (rules_.max_sample_age.has_value() &&
       (!book.observed || now - book.sampled_at > *rules_.max_sample_age)) {
@@ -209,6 +213,7 @@ void Ledger::resum(DeviceBook& book) const {
 void Ledger::forget_samples(DeviceId id) {
   DeviceBook& book = books_[id.index()];
   samples_.erase({book.sampled_at, id});
+  book.must_observe = book.must_observe || book.observed;
   book.observed = book.attributed = book.used_known = false;
   book.used = book.floor = book.foreign = 0;
   book.sampled_at = Time();
@@ -225,6 +230,7 @@ SampleEffect Ledger::observe(DeviceId id, const Sample& sample, Time now) {
   effect.foreign_before = book.foreign;
   samples_.erase({book.sampled_at, id});
   book.observed = true;
+  book.must_observe = false;
   book.sampled_at = sample.sampled_at;
   if (rules_.max_sample_age.has_value()) {
     samples_.insert({book.sampled_at, id});
@@ -400,8 +406,8 @@ NodeFuture Ledger::future(NodeId id) const {
 }
 
 Transaction::~Transaction() {
-  for (auto entry = booked_.rbegin(); entry != booked_.rend(); ++entry) {
-    ledger_.unbook(entry->workload, *entry->grant);
+  for (const Entry& entry : booked_ | std::views::reverse) {
+    ledger_.unbook(entry.workload, *entry.grant);
   }
 }
 

@@ -131,8 +131,8 @@ class History {
     node.ram = Memory::mib(64'000);
     for (std::uint32_t i = 0; i < kPerNode; ++i) {
       if ((devices >> i & 1U) != 0) {
-        node.devices.push_back(
-            LedgerWorld::device("d" + std::to_string(index * kPerNode + i), usable_mib + 100 * i));
+        node.devices.push_back(LedgerWorld::device("d" + std::to_string(index * kPerNode + i),
+                                                   usable_mib + std::int64_t{100} * i));
       }
     }
     const Fleet::Change change = fleet_.upsert(node).value();

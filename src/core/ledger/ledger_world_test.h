@@ -17,7 +17,7 @@ namespace berth::core {
 struct LedgerWorld {
   static constexpr std::int64_t kReserveMib = 1024;
 
-  explicit LedgerWorld(std::initializer_list<std::int64_t> usable_mib, LedgerRules rules = {})
+  LedgerWorld(std::initializer_list<std::int64_t> usable_mib, LedgerRules rules = {})
       : ledger(fleet, rules) {
     Node node;
     node.name = "n0";

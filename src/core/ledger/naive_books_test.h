@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@ class NaiveBooks {
   void observe(DeviceId device, const Sample& sample) {
     Seen& seen = seen_[device];
     seen.sample = sample;
+    missed_.erase(device);
     if (sample.used.has_value() && !sample.attributed) {
       seen.totals.push_back(*sample.used);
     }
@@ -70,6 +72,10 @@ class NaiveBooks {
   }
 
   void forget(DeviceId device) {
+    const auto seen = seen_.find(device);
+    if (seen != seen_.end() && seen->second.sample.has_value()) {
+      missed_.insert(device);
+    }
     seen_.erase(device);
     for (Live& live : live_) {
       live.measured.erase(device);
@@ -151,8 +157,9 @@ class NaiveBooks {
       if (hidden(live)) {
         continue;
       }
+      const bool gone = future && live.grant.state == GrantState::releasing;
       for (const DeviceCharge& charge : live.grant.charges) {
-        if (charge.device == device && !(future && live.grant.state == GrantState::releasing)) {
+        if (charge.device == device && !gone) {
           found.push_back({&charge, &live});
         }
       }
@@ -191,6 +198,7 @@ class NaiveBooks {
   LedgerRules rules_;
   std::vector<Live> live_;
   std::map<DeviceId, Seen> seen_;
+  std::set<DeviceId> missed_;  // seen before they went away and not since (leases.md B36)
   std::uint64_t last_promise_ = ~std::uint64_t{0};
 };
 
@@ -233,6 +241,9 @@ inline Cause NaiveBooks::blocked(DeviceId id, Time now) const {
   }
   if (sampled && !found->second.sample->used.has_value()) {
     return Cause::no_usable_memory;
+  }
+  if (missed_.contains(id)) {
+    return Cause::stale_observation;
   }
   if (rules_.max_sample_age.has_value() &&
       !(sampled && now <= found->second.sample->sampled_at + *rules_.max_sample_age)) {
@@ -287,8 +298,8 @@ inline NodeFuture NaiveBooks::node(NodeId id, bool future) const {
   const Node& node = fleet_.node(id);
   NodeFuture free{.cpu = node.cpu.count(), .ram = node.ram.in_bytes(), .slots = node.pod_slots};
   for (const Live& live : live_) {
-    if (live.grant.node == id && !hidden(live) &&
-        !(future && live.grant.state == GrantState::releasing)) {
+    const bool gone = future && live.grant.state == GrantState::releasing;
+    if (live.grant.node == id && !hidden(live) && !gone) {
       free.cpu -= live.grant.cpu.count();
       free.ram -= live.grant.ram.in_bytes();
       --free.slots;

@@ -30,7 +30,7 @@ void PlacementIndex::order_nodes() {
   order_.clear();
   for (std::size_t i = 0; i < fleet_.node_slots(); ++i) {
     if (fleet_.present(NodeId(i))) {
-      order_.push_back(NodeId(i));
+      order_.emplace_back(i);
     }
   }
   std::ranges::sort(order_, [&](NodeId a, NodeId b) {

@@ -77,10 +77,15 @@ inline constexpr std::array<DeviceRule, 9> kDeviceRules{{
      [](const DeviceNeed& need, const DeviceFace& face) {
        return face.use != DeviceUse::shared || need.exclusive || face.mode == need.mode;
      }},
-    {Cause::insufficient_compute, "compute shares of a device sum to at most one",
+    {Cause::insufficient_compute,
+     "compute shares sum to at most one; all of it needs an empty device",
      [](const DeviceNeed& need, const DeviceFace& face) {
-       return need.exclusive ||
-              (need.compute == 0 ? face.compute_left > 0 : need.compute <= face.compute_left);
+       if (need.exclusive) {
+         return true;
+       }
+       return need.compute == 0
+                  ? face.compute_left > 0
+                  : need.compute <= face.compute_left && (need.compute < 1000 || face.grants == 0);
      }},
     {Cause::insufficient_memory, "requests never exceed the headroom, fractions never one device",
      [](const DeviceNeed& need, const DeviceFace& face) {
