@@ -178,6 +178,7 @@ class Engine::Impl {
   std::vector<Action> actions_;
   ClassCounts history_;
   std::uint64_t grants_made_ = 0;
+  std::uint64_t grants_before_ = 0;  // made before the present call
   std::int64_t wake_steps_ = 0;
   bool fleet_changed_ = false;
   bool started_ = false;

@@ -57,6 +57,7 @@ std::span<const Action> Engine::Impl::apply(const Event& event) {
     started_ = true;
   }
   now = std::max(now, event.time);
+  grants_before_ = grants_made_;
   while (const std::optional<Timer> timer = timers_.take_due(now)) {
     fire(*timer);
   }

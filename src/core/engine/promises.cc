@@ -142,11 +142,16 @@ void Engine::Impl::retry_promised(const std::set<NodeId>& nodes) {
   const std::set<WorkloadId> promised = promised_;
   for (const WorkloadId id : promised) {
     const Entry& entry = at(id);
+    if (entry.preferred_promise || entry.grant->number > grants_before_) {
+      continue;  // it had a place and preferred this, or it was decided in this very call
+    }
+    const GuardRule rule = guard_for(id);
     const bool place_now = std::ranges::any_of(nodes, [&](NodeId node) {
-      return node != entry.grant->node && fleet.present(node) &&
+      const bool open = !index.is_guarded(node) || !rule || rule(node).has_value();
+      return open && node != entry.grant->node && fleet.present(node) &&
              index.refusal(entry.shape, node) == Cause::none;
     });
-    if (!entry.preferred_promise && place_now) {
+    if (place_now) {
       take_back(id, Cause::waiting_for_release, false, true);
     }
   }

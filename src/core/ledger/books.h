@@ -26,8 +26,9 @@ struct DeviceFace {
   std::int16_t grants = 0;      // saturating
   DeviceUse use = DeviceUse::free;
   SharingMode mode = SharingMode::time_slicing;  // meaningful while shared
-  Cause blocked = Cause::none;                   // why nothing new may come here at all
-  bool idle = false;                             // a whole-device request may take it
+  bool mixed = false;  // holders of both modes (a promise beside what it waits for): nobody joins
+  Cause blocked = Cause::none;  // why nothing new may come here at all
+  bool idle = false;            // a whole-device request may take it
 };
 
 struct NodeFace {

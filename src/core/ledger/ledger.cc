@@ -130,6 +130,7 @@ DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
     if (face.use != DeviceUse::whole) {
       face.use = holding.exclusive ? DeviceUse::whole : DeviceUse::shared;
     }
+    face.mixed = face.mixed || (grants > 1 && holding.mode != face.mode);
     face.mode = grants == 1 ? holding.mode : face.mode;  // the first one set it (L5)
   }
   const std::int64_t usable = book.usable;

@@ -278,6 +278,7 @@ inline DeviceFace NaiveBooks::face(DeviceId id, Time now, bool future) const {
   face.grants = static_cast<std::int16_t>(here.size());
   face.mode = here.empty() ? SharingMode::time_slicing : here.front().charge->mode;
   for (const Holder& holder : here) {
+    face.mixed = face.mixed || holder.charge->mode != face.mode;
     if (face.use != DeviceUse::whole) {
       face.use = holder.charge->exclusive ? DeviceUse::whole : DeviceUse::shared;
     }
