@@ -171,7 +171,7 @@ bool NaiveModel::admits(const std::vector<Item>& items, NodeId node, std::size_t
                            : charge.compute_milli <= face.compute_left &&
                                  (charge.compute_milli < 1000 || face.grants == 0);
   return face.use != DeviceUse::whole &&
-         (face.use == DeviceUse::free || (face.mode == charge.mode && !face.mixed)) && compute &&
+         (face.use == DeviceUse::free || (face.mode == charge.mode && !face.closed)) && compute &&
          (!config_.device_cap.has_value() || face.grants < *config_.device_cap) &&
          Memory::mib(charge.starting_mib).in_bytes() <= face.headroom &&
          Memory::mib(charge.starting_limit_mib).in_bytes() <= face.limit_room &&

@@ -26,7 +26,7 @@ struct DeviceFace {
   std::int16_t grants = 0;      // saturating
   DeviceUse use = DeviceUse::free;
   SharingMode mode = SharingMode::time_slicing;  // meaningful while shared
-  bool mixed = false;  // holders of both modes (a promise beside what it waits for): nobody joins
+  bool closed = false;          // nobody joins: both modes here, or a promise that must start alone
   Cause blocked = Cause::none;  // why nothing new may come here at all
   bool idle = false;            // a whole-device request may take it
 };
@@ -53,6 +53,7 @@ struct Holding {
   SharingMode mode = SharingMode::time_slicing;
   bool exclusive = false;
   bool promised = false;
+  bool mutex = false;  // it starts only on a device without grants
   bool adopted = false;
   bool releasing = false;
 };

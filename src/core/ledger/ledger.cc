@@ -130,7 +130,8 @@ DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
     if (face.use != DeviceUse::whole) {
       face.use = holding.exclusive ? DeviceUse::whole : DeviceUse::shared;
     }
-    face.mixed = face.mixed || (grants > 1 && holding.mode != face.mode);
+    face.closed = face.closed || (grants > 1 && holding.mode != face.mode) ||
+                  (holding.promised && holding.mutex);
     face.mode = grants == 1 ? holding.mode : face.mode;  // the first one set it (L5)
   }
   const std::int64_t usable = book.usable;
@@ -300,6 +301,7 @@ void Ledger::book(WorkloadId workload, const Grant& grant) {
     Holding holding;
     holding.workload = workload;
     holding.mode = charge.mode;
+    holding.mutex = charge.mutex;
     holding.request =
         Memory::mib(grant.starting ? charge.starting_mib : charge.running_mib).in_bytes();
     holding.limit =

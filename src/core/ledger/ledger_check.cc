@@ -52,7 +52,7 @@ Result<void> Ledger::check_device(DeviceId id) const {
     return differs("headroom", uuid, face.headroom, again.headroom);
   }
   if (face.free_milli != again.free_milli || face.idle != again.idle || face.use != again.use ||
-      face.mode != again.mode || face.mixed != again.mixed || face.blocked != again.blocked ||
+      face.mode != again.mode || face.closed != again.closed || face.blocked != again.blocked ||
       face.grants != again.grants || face.limit_room != again.limit_room ||
       face.nano_left != again.nano_left || face.compute_left != again.compute_left ||
       face.usable != again.usable) {

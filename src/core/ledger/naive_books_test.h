@@ -278,7 +278,8 @@ inline DeviceFace NaiveBooks::face(DeviceId id, Time now, bool future) const {
   face.grants = static_cast<std::int16_t>(here.size());
   face.mode = here.empty() ? SharingMode::time_slicing : here.front().charge->mode;
   for (const Holder& holder : here) {
-    face.mixed = face.mixed || holder.charge->mode != face.mode;
+    face.closed = face.closed || holder.charge->mode != face.mode ||
+                  (holder.live->grant.state == GrantState::promised && holder.charge->mutex);
     if (face.use != DeviceUse::whole) {
       face.use = holder.charge->exclusive ? DeviceUse::whole : DeviceUse::shared;
     }

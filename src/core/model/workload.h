@@ -76,6 +76,7 @@ struct DeviceCharge {
   std::int64_t running_nano = 0;
   int compute_milli = 0;  // 0 = undeclared
   bool exclusive = false;
+  bool mutex = false;  // it starts only on a device without grants
   SharingMode mode = SharingMode::time_slicing;
   bool operator==(const DeviceCharge&) const = default;
 };

@@ -384,6 +384,7 @@ std::vector<DeviceCharge> charges_for(const Shape& shape, const StaticFit& fit,
     for (const Item& item : here) {
       charge.compute_milli += need(item).compute;
       charge.exclusive = charge.exclusive || need(item).exclusive;
+      charge.mutex = charge.mutex || need(item).mutex;
       charge.mode = need(item).mode;
     }
     charges.push_back(charge);

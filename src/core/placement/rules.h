@@ -76,7 +76,7 @@ inline constexpr std::array<DeviceRule, 9> kDeviceRules{{
     {Cause::compute_mode_conflict, "one sharing mode per shared device",
      [](const DeviceNeed& need, const DeviceFace& face) {
        return face.use != DeviceUse::shared || need.exclusive ||
-              (face.mode == need.mode && !face.mixed);
+              (face.mode == need.mode && !face.closed);
      }},
     {Cause::insufficient_compute,
      "compute shares sum to at most one; all of it needs an empty device",
