@@ -131,6 +131,7 @@ DeviceCharge NaiveModel::charge_of(const std::vector<Item>& items, NodeId node, 
   }
   for (const Item& item : items) {
     charge.exclusive = charge.exclusive || item.ask->is_exclusive();
+    charge.mutex = charge.mutex || item.ask->mutex;
     charge.mode = item.ask->mode;
     const std::int64_t mib = request_mib_on(*item.ask, usable_mib, description.gpu_replicas);
     if (item.ask->compute_milli > 0) {

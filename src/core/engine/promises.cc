@@ -27,8 +27,9 @@ PlacementIndex::NodeState Engine::Impl::node_without(NodeId node, const GrantRul
 // (F8).
 bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
   Entry& entry = at(id);
-  if (entry.options.wait_timeout == Duration(0)) {
-    return false;
+  const std::optional<Duration>& patience = entry.options.wait_timeout;
+  if (patience.has_value() && entry.queued_at + *patience <= now) {
+    return false;  // it does not wait any more
   }
   const bool have_place = !now_best.node.is_none();
   if (have_place && !(now_best.opens_idle && index.policy().packs() &&
