@@ -1,0 +1,120 @@
+// QueueConfig: the quota tree as somebody wrote it, before it is checked against anything.
+//
+// Amounts are integers in the unit of their dimension: MiB of memory, thousandths of a device,
+// thousandths of a device's compute. Source: queues-gangs-topology.md 4.1. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/quantity.h"
+
+namespace berth::core {
+
+inline constexpr std::int64_t kUnlimited = -1;
+inline constexpr std::int64_t kMostWeight = 10'000;
+inline constexpr std::int64_t kNoCap = -1;
+// Quotas lie below this, so that sums over a tree stay inside 63 bits.
+inline constexpr std::int64_t kMostQuota = std::int64_t{1} << 53;
+
+enum class DimensionKind : std::uint8_t { memory, devices, compute };
+
+struct QueueDimension {
+  std::string device_class = "*";  // a device model, or "*" for all devices together
+  DimensionKind kind = DimensionKind::devices;
+  std::int64_t deserved = 0;        // guaranteed when demanded; kUnlimited: never a victim here
+  std::int64_t limit = kUnlimited;  // hard ceiling
+  std::int64_t reserved = 0;        // part of deserved that is kept even when idle
+  std::int64_t weight = 1;          // share of surplus, 0 … kMostWeight; 0: never above deserved
+  bool operator==(const QueueDimension&) const = default;
+};
+
+enum class QueueOrder : std::uint8_t { fifo, strict, best_effort };
+enum class ReclaimRight : std::uint8_t { never, guarantee, fair_share };
+enum class PreemptRight : std::uint8_t { never, lower_priority };
+enum class QueueStop : std::uint8_t { none, hold, hold_and_drain };
+
+// How long a running workload is protected once its minimum has been reached.
+struct MinRuntime {
+  struct ByPriority {
+    std::int64_t at_least = 0;  // base priority; of several the highest that applies counts
+    Duration reclaim{0};
+    Duration preempt{0};
+    bool operator==(const ByPriority&) const = default;
+  };
+
+  Duration reclaim{0};
+  Duration preempt{0};
+  std::vector<ByPriority> by_priority;
+  bool operator==(const MinRuntime&) const = default;
+};
+
+struct QueueHistory {
+  Duration half_life{0};  // at least 1 s
+  std::int64_t k = 1000;  // thousandths
+  bool operator==(const QueueHistory&) const = default;
+};
+
+struct QueueAging {
+  Duration step{600'000};
+  std::int64_t max = 10;
+  bool operator==(const QueueAging&) const = default;
+};
+
+struct EvictionCaps {
+  std::int64_t per_workload_per_hour = 3;  // kNoCap: none
+  std::int64_t per_claim = kNoCap;
+  bool operator==(const EvictionCaps&) const = default;
+};
+
+struct QueueSpec {
+  std::string name;
+  std::string parent = "root";  // the root itself is implicit; it may be named once, to set fields
+  std::int64_t priority = 100;
+  std::vector<QueueDimension> dimensions;
+  QueueOrder order = QueueOrder::fifo;
+  ReclaimRight reclaim = ReclaimRight::fair_share;
+  PreemptRight preempt = PreemptRight::lower_priority;
+  MinRuntime min_runtime;
+  Duration preemption_delay{0};
+  std::optional<QueueHistory> history;
+  QueueAging aging;
+  EvictionCaps evictions;
+  QueueStop stop = QueueStop::none;
+  std::string policy;  // "" = the engine's; else pack, spread, nodes=X,devices=Y
+  std::optional<std::int64_t> device_cap;  // most grants on one shared device
+  Time created;                            // earlier first where everything else is equal
+  bool operator==(const QueueSpec&) const = default;
+};
+
+// Where a workload's preemptibility comes from (interfaces.md 5).
+enum class PriorityRule : std::uint8_t { as_said, kai };
+
+struct QueueConfig {
+  PriorityRule priority_rule = PriorityRule::as_said;
+  std::vector<QueueSpec> queues;  // in any order; no decision depends on it
+  bool operator==(const QueueConfig&) const = default;
+};
+
+// What nobody configured: the leaf `default` that may take everything and claims nothing.
+QueueConfig default_queues();
+
+// "a100-80g/memory", "*/devices".
+std::string dimension_name(const QueueDimension& dimension);
+
+struct QueueProblem {
+  std::string queue;
+  std::string text;    // field, value, rule and fix
+  bool holds = false;  // true: the queue and all below it are put on hold; false: to be refused
+  bool operator==(const QueueProblem&) const = default;
+};
+
+// Every breach of the rules, in order of queue names: names missing or doubled, parents unknown,
+// cycles, two roots, a leaf named `root`, quantities out of range, deserved above limit, reserved
+// above deserved. `classes`: models of the fleet; empty = not known, classes are not checked.
+std::vector<QueueProblem> check_queues(const QueueConfig& config,
+                                       const std::vector<std::string>& classes);
+
+}  // namespace berth::core
