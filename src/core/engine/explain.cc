@@ -16,8 +16,18 @@ std::string_view pod_reason(Outcome outcome, Cause cause) {
   }
   switch (cause) {
     case Cause::unknown_queue:
+    case Cause::not_a_leaf_queue:
+    case Cause::unknown_resource:
     case Cause::contradictory_constraint:
+    case Cause::unsupported_constraint:
     case Cause::internal: return "SchedulerError";
+    // Never Unschedulable: an autoscaler would buy nodes that the quota forbids to use.
+    case Cause::over_limit:
+    case Cause::non_preemptible_over_quota:
+    case Cause::queue_held: return "QuotaExceeded";
+    case Cause::gated: return "SchedulingGated";
+    case Cause::gang_incomplete: return "WaitingForGang";
+    case Cause::preempting: return "Preempting";
     case Cause::wait_timed_out: return "TimedOut";
     default: return "Unschedulable";
   }

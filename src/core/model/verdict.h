@@ -69,6 +69,22 @@ enum class Cause : std::uint8_t {
   exceeds_fleet,
   unknown_queue,
   contradictory_constraint,
+  // before anything is looked at
+  gated,
+  back_off,  // evicted for not starting: waits before it is tried again
+  gang_incomplete,
+  // quota stage
+  not_a_leaf_queue,
+  queue_held,
+  over_limit,
+  non_preemptible_over_quota,
+  // of the whole request against the whole fleet
+  unknown_resource,
+  unsupported_constraint,
+  no_topology_domain,
+  no_link_set,
+  preempting,  // what stands in its way is being evicted
+  preemption_delay,
   internal,
   kCount,
 };

@@ -39,5 +39,13 @@ TEST(Verdict, EveryCauseHasANameOfItsOwn) {
   EXPECT_EQ(cause_from_name("no such reason"), std::nullopt);
 }
 
+TEST(Verdict, QuotaIsAskedBeforeNodesAndTopologyAfterDevices) {
+  EXPECT_EQ(cause_stage(Cause::over_limit), Stage::quota);
+  EXPECT_EQ(cause_stage(Cause::gang_incomplete), Stage::gang);
+  EXPECT_LT(cause_stage(Cause::gang_incomplete), cause_stage(Cause::queue_held));
+  EXPECT_LT(cause_stage(Cause::queue_held), cause_stage(Cause::no_node_matches));
+  EXPECT_LT(cause_stage(Cause::insufficient_memory), cause_stage(Cause::no_topology_domain));
+}
+
 }  // namespace
 }  // namespace berth::core
