@@ -6,10 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "config/value.h"
 #include "request/reason.h"
-#include "scenario/value.h"
 
 namespace berth::scenario {
+
+using config::parse_count;
+using config::parse_memory;
 
 namespace {
 

@@ -1,45 +1,40 @@
 #include "scenario/reference.h"
 
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "config/section.h"
+#include "config/value.h"
 #include "request/words.h"
-#include "scenario/section.h"
-#include "scenario/value.h"
+#include "scenario/sections.h"
 
 namespace berth::scenario {
 
 namespace {
 
-// A cell of a Markdown table.
-std::string cell(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|') out += '\\';
-    out += c;
-  }
-  return out;
-}
+using config::table_cell;
 
-std::string types_table() {
-  std::string out = "## How values are written\n\n| type | how | example |\n| --- | --- | --- |\n";
-  for (const TypeDoc& type : all_types()) {
-    out += fmt::format("| {} | {} | `{}` |\n", type.name, cell(type.how), cell(type.example));
-  }
-  return out;
-}
-
-std::string section_table(const SectionDoc& section) {
-  std::string out = fmt::format(
-      "\n## {}\n\n{}\n\n| key | type | meaning | example |\n| --- | --- | --- | --- |\n",
-      section.name, section.summary);
-  for (const KeyDoc& key : section.keys) {
-    out += fmt::format("| `{}`{} | {} | {} | `{}: {}` |\n", key.name,
-                       key.required ? " (required)" : "", key.type, cell(key.summary), key.name,
-                       cell(key.example));
-  }
-  return out;
+// Every section, in the order in which the reference shows them.
+std::vector<SectionDoc> all_sections() {
+  return {section_doc(script_section()),
+          section_doc(fleet_section()),
+          section_doc(node_section()),
+          section_doc(device_section()),
+          section_doc(config_section()),
+          section_doc(aging_section()),
+          section_doc(queue_section()),
+          section_doc(step_section()),
+          section_doc(submit_section()),
+          section_doc(adopt_section()),
+          section_doc(observe_section()),
+          section_doc(add_device_section()),
+          section_doc(renumber_section()),
+          section_doc(expect_section()),
+          section_doc(expect_workload_section()),
+          section_doc(expect_device_section()),
+          section_doc(expect_node_section())};
 }
 
 std::string_view scope_text(request::WordScope scope) {
@@ -60,7 +55,7 @@ std::string words_table() {
       "|\n| --- | --- | --- | --- | --- |\n";
   for (const request::WordRule& rule : request::word_rules()) {
     out += fmt::format("| `{}` | {} | {} | {} | `{}` |\n", rule.name, scope_text(rule.scope),
-                       cell(rule.form), cell(rule.summary), cell(rule.example));
+                       table_cell(rule.form), table_cell(rule.summary), table_cell(rule.example));
   }
   return out;
 }
@@ -68,9 +63,9 @@ std::string words_table() {
 }  // namespace
 
 std::string reference_text() {
-  std::string out = types_table();
+  std::string out = config::types_table();
   for (const SectionDoc& section : all_sections()) {
-    out += section_table(section);
+    out += config::section_table(section);
     if (section.name == "submit") out += words_table();
   }
   return out;

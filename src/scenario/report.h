@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "base/quantity.h"
-#include "scenario/value.h"
+#include "config/value.h"
 
 namespace berth::scenario {
+
+using config::Place;
 
 struct Check {
   Place place;

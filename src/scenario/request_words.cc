@@ -5,10 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "config/value.h"
 #include "request/words.h"
-#include "scenario/value.h"
 
 namespace berth::scenario {
+
+using config::Place;
 
 namespace {
 

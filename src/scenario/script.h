@@ -16,13 +16,16 @@
 
 #include "base/quantity.h"
 #include "base/result.h"
+#include "config/value.h"
 #include "core/engine/engine.h"
 #include "core/model/device.h"
 #include "core/model/verdict.h"
 #include "core/model/workload.h"
-#include "scenario/value.h"
 
 namespace berth::scenario {
+
+using config::Named;
+using config::Place;
 
 // --- what is done -------------------------------------------------------------------------------
 

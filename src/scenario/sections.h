@@ -5,11 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "config/section.h"
 #include "core/model/device.h"
 #include "scenario/script.h"
-#include "scenario/section.h"
 
 namespace berth::scenario {
+
+using config::expand_names;
+using config::Key;
+using config::KeyDoc;
+using config::read_section;
+using config::Section;
+using config::section_doc;
+using config::SectionDoc;
+using config::suggestion;
+using config::Value;
 
 // Describes devices one after another; turned into core::Device when the node is complete.
 struct DeviceDraft {

@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "scenario/value.h"
+#include "config/value.h"
 
 namespace berth::scenario {
+
+using config::parse_count;
 
 const core::Node& World::describe(core::Node node) {
   for (const core::Device& device : node.devices) {

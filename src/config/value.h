@@ -1,4 +1,5 @@
-// Value: one value of a scenario file, knowing its key and place, and the readers of every type.
+// Value: one value of a file that people write, knowing its key and place, and the readers of every
+// type.
 //
 //   TRY(Memory memory, value.memory());   // error: "f.yaml:7:13: memory '5Gb': …; write …"
 //
@@ -17,7 +18,7 @@
 #include "base/result.h"
 #include "yaml/tree.h"
 
-namespace berth::scenario {
+namespace berth::config {
 
 struct Place {
   int line = 1;
@@ -32,6 +33,10 @@ struct TypeDoc {
 };
 
 std::span<const TypeDoc> all_types();
+// Markdown: the table of them, below a heading.
+std::string types_table();
+// The text as a cell of a Markdown table.
+std::string table_cell(std::string_view text);
 
 // A name with its place, for messages that come later.
 struct Named {
@@ -102,4 +107,4 @@ Result<Duration> parse_duration(std::string_view text);
 // "16GiB"; "100MiB"; the unit is required. Only whole MiB or bytes that make whole MiB.
 Result<Memory> parse_memory(std::string_view text);
 
-}  // namespace berth::scenario
+}  // namespace berth::config

@@ -1,4 +1,4 @@
-#include "scenario/value.h"
+#include "config/value.h"
 
 #include <array>
 #include <optional>
@@ -9,7 +9,7 @@
 #include "request/reason.h"
 #include "request/units.h"
 
-namespace berth::scenario {
+namespace berth::config {
 
 namespace {
 
@@ -76,6 +76,24 @@ std::string shown(const yaml::Node& node) {
 }  // namespace
 
 std::span<const TypeDoc> all_types() { return kTypes; }
+
+std::string table_cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string types_table() {
+  std::string out = "## How values are written\n\n| type | how | example |\n| --- | --- | --- |\n";
+  for (const TypeDoc& type : all_types()) {
+    out += fmt::format("| {} | {} | `{}` |\n", type.name, table_cell(type.how),
+                       table_cell(type.example));
+  }
+  return out;
+}
 
 Result<std::int64_t> parse_count(std::string_view text, std::int64_t most) {
   std::int64_t count = 0;
@@ -212,4 +230,4 @@ Result<std::vector<std::pair<Named, Value>>> Value::entries() const {
   return entries;
 }
 
-}  // namespace berth::scenario
+}  // namespace berth::config

@@ -1,9 +1,9 @@
-// Sections: the one place where a key of the scenario language is written down.
+// Sections: the one place where a key of a file that people write is written down.
 //
 // A Section<T> is a table of keys; each row has what the reference says of the key and the function
 // that reads its value into a T. read_section() obeys the table and nothing else: a key that is not
-// in it is refused with the nearest that is, and the reference (docs/scenarios.md) is printed from
-// the same rows.
+// in it is refused with the nearest that is, and the reference (docs/scenarios.md, docs/queues.md)
+// is printed from the same rows.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "scenario/value.h"
+#include "config/value.h"
 
-namespace berth::scenario {
+namespace berth::config {
 
 struct KeyDoc {
   std::string_view name;
@@ -48,9 +48,6 @@ struct SectionDoc {
   std::vector<KeyDoc> keys;
 };
 
-// Every section, in the order in which the reference shows them.
-std::vector<SectionDoc> all_sections();
-
 template <typename T>
 SectionDoc section_doc(const Section<T>& section) {
   SectionDoc doc{section.name, section.summary, {}};
@@ -58,6 +55,9 @@ SectionDoc section_doc(const Section<T>& section) {
     doc.keys.push_back(key.doc);
   return doc;
 }
+
+// Markdown: the table of a section, below a heading of its name.
+std::string section_table(const SectionDoc& doc);
 
 Error not_a_section(std::string_view section, const Value& value);
 Error missing_key(const KeyDoc& key, const Value& value);
@@ -97,4 +97,4 @@ Result<void> read_section(const Section<T>& section, const Value& value, T& into
   return success();
 }
 
-}  // namespace berth::scenario
+}  // namespace berth::config
