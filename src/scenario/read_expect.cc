@@ -22,7 +22,7 @@ Result<std::string> read_cause(const Value& value) {
   TRY(std::string name, value.word());
   if (core::cause_from_name(name)) return name;
   std::vector<std::string_view> known;
-  for (std::size_t i = 0; i < core::kCauseCount; ++i) {
+  for (std::size_t i = 1; i < core::kCauseCount; ++i) {  // 0 is no cause and has no name
     known.push_back(core::cause_name(static_cast<core::Cause>(i)));
   }
   return value.error(fmt::format("not a cause of a verdict; {}", suggestion(name, known)));

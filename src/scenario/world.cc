@@ -110,6 +110,12 @@ Result<void> World::renumber(const std::string& node, const std::vector<std::int
     return invalid_argument(fmt::format("{} has {} devices and {} indices are given: give one each",
                                         node, places.size(), indices.size()));
   }
+  std::vector<std::int64_t> sorted = indices;
+  std::ranges::sort(sorted);
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
+    return invalid_argument(
+        fmt::format("index {} is given to two devices of {}: give each its own", *twice, node));
+  }
   for (core::Device& device : home->devices) {
     device.index = static_cast<int>(indices[homes_.find(device.uuid)->second.place]);
   }

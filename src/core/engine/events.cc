@@ -339,7 +339,8 @@ void Engine::Impl::on(const GrantReleased& event) {
 
 void Engine::Impl::on(const GrantLost& event) {
   const WorkloadId id = id_of(event.uid);
-  if (id.is_none() || !at(id).holds()) {
+  // A promise does not run yet, so nothing of it can be lost; who gives it up cancels.
+  if (id.is_none() || at(id).state != EntryState::granted) {
     refuse(not_held(event.uid, "lost"));
     return;
   }

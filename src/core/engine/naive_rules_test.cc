@@ -1,6 +1,7 @@
 // Judging: what is allowed, what would fit, and what could never fit.
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -144,6 +145,34 @@ DeviceCharge NaiveModel::charge_of(const std::vector<Item>& items, NodeId node, 
   return charge;
 }
 
+namespace {
+
+// L1 within one request: a whole device serves one container at a time, phase after phase.
+template <typename Item>
+bool one_owner(const std::vector<Item>& items) {
+  const auto beside = [](const Item& init, const Item& other) {
+    return other.kind == ContainerKind::sidecar && other.container < init.container;
+  };
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const Item& a = items[i];
+      const Item& b = items[j];
+      const bool a_init = a.kind == ContainerKind::init;
+      const bool b_init = b.kind == ContainerKind::init;
+      const bool together = a_init && b_init ? false
+                            : a_init         ? beside(a, b)
+                            : b_init         ? beside(b, a)
+                                             : true;
+      if (together && (a.ask->is_exclusive() || b.ask->is_exclusive())) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 // Whether the device takes these containers of one request together (L1-L8).
 bool NaiveModel::admits(const std::vector<Item>& items, NodeId node, std::size_t place,
                         const DeviceFace& face) const {
@@ -154,7 +183,10 @@ bool NaiveModel::admits(const std::vector<Item>& items, NodeId node, std::size_t
   const DeviceCharge charge = charge_of(items, node, place, face.headroom);
   for (const Item& item : items) {
     if (!may_use(*item.ask, description, description.devices[place]) ||
-        item.ask->mode != charge.mode || (item.ask->mutex && face.grants > 0)) {
+        (item.ask->mutex && face.grants > 0) || std::ranges::any_of(items, [&](const Item& other) {
+          return !item.ask->is_exclusive() && !other.ask->is_exclusive() &&
+                 item.ask->mode != other.ask->mode;
+        })) {
       return false;
     }
     const std::int64_t mib = request_mib_on(*item.ask, description.devices[place].usable_mib(),
@@ -164,7 +196,11 @@ bool NaiveModel::admits(const std::vector<Item>& items, NodeId node, std::size_t
     }
   }
   if (charge.exclusive) {
-    return items.size() == 1 && face.use == DeviceUse::free && face.idle;
+    std::vector<Item> shares;
+    std::ranges::copy_if(items, std::back_inserter(shares),
+                         [](const Item& item) { return !item.ask->is_exclusive(); });
+    return one_owner(items) && face.use == DeviceUse::free && face.idle &&
+           (shares.empty() || admits(shares, node, place, face));
   }
   // L6: all of a device's compute needs an empty device.
   const bool compute = charge.compute_milli == 0

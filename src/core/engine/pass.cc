@@ -84,7 +84,9 @@ void Engine::Impl::settle_improved() {
     return;
   }
   const std::set<NodeId> nodes = improved_;
-  for (const NodeId node : nodes) {
+  std::vector<NodeId> by_name(nodes.begin(), nodes.end());  // ids follow the order of arrival
+  std::ranges::sort(by_name, {}, [this](NodeId node) { return fleet.node(node).name; });
+  for (const NodeId node : by_name) {
     settle_promises(node);
   }
   retry_promised(nodes);

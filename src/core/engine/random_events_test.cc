@@ -164,9 +164,10 @@ Request RandomEvents::request() {
       const auto kind = static_cast<ContainerKind>(below(3));
       spec.containers.push_back({"c" + std::to_string(i), kind, small_share()});
     }
-  } else if (rarely(12)) {
-    spec.containers.push_back({"a", ContainerKind::app, DeviceAsk::whole_devices(1)});
-    spec.containers.push_back({"b", ContainerKind::app, small_share()});
+  } else if (rarely(12)) {  // a whole device and a share, side by side or one after the other
+    const auto kind = [this] { return static_cast<ContainerKind>(below(3)); };
+    spec.containers.push_back({"a", kind(), DeviceAsk::whole_devices(1)});
+    spec.containers.push_back({"b", kind(), small_share()});
   } else if (!rarely(12)) {
     spec.containers.push_back({"main", ContainerKind::app, ask()});
   }

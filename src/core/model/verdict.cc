@@ -18,40 +18,40 @@ struct CauseRow {
 // In the order of the enumerators; checked by a test.
 constexpr std::array<CauseRow, kCauseCount> kCauses{{
     {Cause::none, "", Stage::none},
-    {Cause::node_not_ready, "NodeNotReady", Stage::node},
-    {Cause::node_cordoned, "NodeCordoned", Stage::node},
     {Cause::no_node_matches, "NoNodeMatches", Stage::node},
     {Cause::untolerated_taint, "UntoleratedTaint", Stage::node},
+    {Cause::node_not_ready, "NodeNotReady", Stage::node},
+    {Cause::node_cordoned, "NodeCordoned", Stage::node},
     {Cause::insufficient_node_resource, "InsufficientNodeResource", Stage::node},
     {Cause::no_pod_slot, "NoPodSlot", Stage::node},
     {Cause::no_devices, "NoDevices", Stage::device},
-    {Cause::insufficient_devices, "InsufficientDevices", Stage::device},
-    {Cause::type_mismatch, "TypeMismatch", Stage::device},
-    {Cause::uuid_mismatch, "UuidMismatch", Stage::device},
-    {Cause::numa_unfit, "NumaUnfit", Stage::device},
     {Cause::resource_kind_mismatch, "ResourceKindMismatch", Stage::device},
     {Cause::no_such_profile, "NoSuchProfile", Stage::device},
+    {Cause::type_mismatch, "TypeMismatch", Stage::device},
+    {Cause::uuid_mismatch, "UuidMismatch", Stage::device},
     {Cause::replicas_unknown, "ReplicasUnknown", Stage::device},
-    {Cause::no_usable_memory, "NoUsableMemory", Stage::device},
-    {Cause::device_unhealthy, "DeviceUnhealthy", Stage::device},
-    {Cause::device_cordoned, "DeviceCordoned", Stage::device},
     {Cause::device_not_owned, "DeviceNotOwned", Stage::device},
     {Cause::device_held_by_peer, "DeviceHeldByPeer", Stage::device},
     {Cause::sharing_not_ready, "SharingNotReady", Stage::device},
     {Cause::backend_cannot_enforce, "BackendCannotEnforce", Stage::device},
+    {Cause::no_usable_memory, "NoUsableMemory", Stage::device},
+    {Cause::device_unhealthy, "DeviceUnhealthy", Stage::device},
+    {Cause::device_cordoned, "DeviceCordoned", Stage::device},
     {Cause::stale_observation, "StaleObservation", Stage::device},
     {Cause::share_below_minimum, "ShareBelowMinimum", Stage::device},
     {Cause::device_exclusive, "DeviceExclusive", Stage::device},
+    {Cause::foreign_use, "ForeignUse", Stage::device},
+    {Cause::device_cap, "DeviceCap", Stage::device},
     {Cause::compute_mode_conflict, "ComputeModeConflict", Stage::device},
     {Cause::insufficient_compute, "InsufficientCompute", Stage::device},
     {Cause::insufficient_memory, "InsufficientMemory", Stage::device},
     {Cause::limit_overcommit, "LimitOvercommit", Stage::device},
     {Cause::unequal_devices, "UnequalDevices", Stage::device},
-    {Cause::foreign_use, "ForeignUse", Stage::device},
+    {Cause::insufficient_devices, "InsufficientDevices", Stage::device},
+    {Cause::numa_unfit, "NumaUnfit", Stage::device},
     {Cause::waiting_for_release, "WaitingForRelease", Stage::device},
     {Cause::reserved_for_other, "ReservedForOther", Stage::device},
     {Cause::backfill_too_long, "BackfillTooLong", Stage::device},
-    {Cause::device_cap, "DeviceCap", Stage::device},
     {Cause::search_budget, "SearchBudget", Stage::device},
     {Cause::wait_timed_out, "WaitTimedOut", Stage::none},
     {Cause::largest_device_too_small, "LargestDeviceTooSmall", Stage::device},
@@ -107,7 +107,7 @@ std::string_view cause_name(Cause cause) { return kCauses[static_cast<std::size_
 
 std::optional<Cause> cause_from_name(std::string_view name) {
   for (const CauseRow& row : kCauses) {
-    if (row.name == name) {
+    if (row.cause != Cause::none && row.name == name) {
       return row.cause;
     }
   }

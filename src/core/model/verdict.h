@@ -23,46 +23,51 @@ enum class Outcome : std::uint8_t { granted, waiting, never, ended };
 enum class Stage : std::uint8_t { none, gated, gang, quota, node, device, topology, binding };
 
 // Every reason code of annotations.md 4.1 and queues-gangs-topology.md 9.1 that the engine can
-// give.
+// give, in the order in which the rules are asked. Of several nodes, and of several devices of one,
+// the later reason is the one told: what refused there had passed everything before it, so it is
+// nearest to a yes (a cordoned node that the workload could use, not one whose taint shuts it out).
+// A test holds the order against the tables of rules (core/placement/rules.h).
 enum class Cause : std::uint8_t {
   none,
-  // node stage
-  node_not_ready,
-  node_cordoned,
+  // node stage: what the workload asks of nodes, what the operator and the node say, room
   no_node_matches,  // names or labels
   untolerated_taint,
+  node_not_ready,
+  node_cordoned,
   insufficient_node_resource,  // cpu or ram
   no_pod_slot,
-  // device stage
+  // device stage: what a device is
   no_devices,  // the node has no GPU at all
-  insufficient_devices,
-  type_mismatch,
-  uuid_mismatch,
-  numa_unfit,
   resource_kind_mismatch,
   no_such_profile,
+  type_mismatch,
+  uuid_mismatch,
   replicas_unknown,
-  no_usable_memory,
-  device_unhealthy,
-  device_cordoned,
   device_not_owned,
   device_held_by_peer,
   sharing_not_ready,
   backend_cannot_enforce,
+  // device stage: how it is, and what is promised on it
+  no_usable_memory,
+  device_unhealthy,
+  device_cordoned,
   stale_observation,
   share_below_minimum,
   device_exclusive,
+  foreign_use,  // a whole device with more foreign use than is tolerated
+  device_cap,
   compute_mode_conflict,
   insufficient_compute,
   insufficient_memory,
   limit_overcommit,
+  // device stage: each of them could serve, but too few together
   unequal_devices,
-  foreign_use,  // a whole device with more foreign use than is tolerated
+  insufficient_devices,
+  numa_unfit,
   // engine
   waiting_for_release,
   reserved_for_other,
   backfill_too_long,
-  device_cap,
   search_budget,
   wait_timed_out,
   largest_device_too_small,

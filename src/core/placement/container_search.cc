@@ -79,6 +79,17 @@ struct Item {
   std::uint32_t container = 0;
 };
 
+// Whether two containers of one task run at the same time. An init container runs alone but for the
+// sidecars started before it.
+bool run_together(const Item& a, const Item& b) {
+  if (a.kind != ContainerKind::init && b.kind != ContainerKind::init) {
+    return true;
+  }
+  const Item& init = a.kind == ContainerKind::init ? a : b;
+  const Item& other = a.kind == ContainerKind::init ? b : a;
+  return other.kind == ContainerKind::sidecar && other.container < init.container;
+}
+
 // The largest sum over the phases of a task on one device of what `amount(item)` gives.
 template <typename Amount>
 std::int64_t phase_peak(const std::vector<Item>& items, const Amount& amount) {
@@ -153,11 +164,9 @@ class TaskSearcher {
     return input_.fit.asks[item.ask].needs[place];
   }
 
-  // What the device would have to hold with `item` on it too.
-  DeviceNeed combined(const Item& item, std::size_t place) const {
-    std::vector<Item> items = held_[place];
-    items.push_back(item);
-    DeviceNeed sum = need(item, place);
+  // What the device would have to hold of these shares. Requires at least one.
+  DeviceNeed combined(const std::vector<Item>& items, std::size_t place) const {
+    DeviceNeed sum = need(items.back(), place);
     sum.request = phase_peak(items, [&](const Item& i) { return need(i, place).request; });
     sum.limit = phase_peak(items, [&](const Item& i) { return need(i, place).limit; });
     sum.nano = static_cast<std::int32_t>(std::min<std::int64_t>(
@@ -178,16 +187,33 @@ class TaskSearcher {
     if ((input_.allowed >> place & 1U) == 0) {
       return Cause::reserved_for_other;
     }
+    // L1 wants one owner per whole device, and the owner is the task: its init container may use
+    // the device that a later phase of it has for itself alone, and the other way round. What runs
+    // at the same time never shares a whole device.
+    Cause cause = Cause::none;
+    std::vector<Item> shares;
+    const auto sort_in = [&](const Item& one) {
+      if (need(one, place).exclusive) {
+        cause = more_advanced(cause, device_refusal(need(one, place), input_.on.devices[place]));
+      } else {
+        shares.push_back(one);
+      }
+    };
     for (const Item& other : held_[place]) {
       const DeviceNeed& theirs = need(other, place);
-      if (theirs.exclusive || need(item, place).exclusive) {
+      const bool whole = theirs.exclusive || need(item, place).exclusive;
+      if (whole && run_together(item, other)) {
         return Cause::device_exclusive;
       }
-      if (theirs.mode != need(item, place).mode) {
+      if (!whole && theirs.mode != need(item, place).mode) {
         return Cause::compute_mode_conflict;
       }
+      sort_in(other);
     }
-    return device_refusal(combined(item, place), input_.on.devices[place]);
+    sort_in(item);
+    return cause != Cause::none || shares.empty()
+               ? cause
+               : device_refusal(combined(shares, place), input_.on.devices[place]);
   }
 
   // Device places for the item, best first: those the task uses already for init containers, then

@@ -90,9 +90,11 @@ NodeAnswer PlacementIndex::answer(const Shape& shape, const NodeInput& on, const
   ++steps_;
   NodeAnswer answer;
   const Policy& policy = policy_for(shape);
-  answer.cause = node_refusal(shape, on.face);
-  if (answer.cause == Cause::none && (shape.constrained || !on.node.taints.empty())) {
+  if (shape.constrained || !on.node.taints.empty()) {
     answer.cause = constraint_refusal(shape.request.nodes(), on.node);
+  }
+  if (answer.cause == Cause::none) {
+    answer.cause = node_refusal(shape, on.face);
   }
   if (answer.cause != Cause::none) {
     return answer;

@@ -63,12 +63,12 @@ inline constexpr std::array<DeviceRule, 9> kDeviceRules{{
      [](const DeviceNeed& need, const DeviceFace& face) {
        return face.use == DeviceUse::free || (face.use == DeviceUse::shared && !need.exclusive);
      }},
-    {Cause::foreign_use, "a whole device may have only little foreign use",
-     [](const DeviceNeed& need, const DeviceFace& face) { return !need.exclusive || face.idle; }},
     {Cause::device_exclusive, "mutex: only a device without grants",
      [](const DeviceNeed& need, const DeviceFace& face) {
        return !need.mutex || face.grants == 0;
      }},
+    {Cause::foreign_use, "a whole device may have only little foreign use",
+     [](const DeviceNeed& need, const DeviceFace& face) { return !need.exclusive || face.idle; }},
     {Cause::device_cap, "at most so many grants share a device",
      [](const DeviceNeed& need, const DeviceFace& face) {
        return need.cap == 0 || need.exclusive || face.grants < need.cap;
