@@ -12,12 +12,12 @@
 #include <span>
 #include <vector>
 
+#include "base/wide.h"
 #include "core/queue/queue_config.h"
 
 namespace berth::core {
 
-inline constexpr std::int64_t kUseScale = 1'000'000;   // decayed use is in millionths of C
-inline constexpr std::int64_t kMostHistoryK = 10'000;  // thousandths
+inline constexpr std::int64_t kUseScale = 1'000'000;  // decayed use is in millionths of C
 inline constexpr std::int64_t kMostUse = 1'000 * kUseScale;
 
 struct Sibling {
@@ -48,24 +48,29 @@ class Division {
               std::span<DivisionShare> shares);
 
  private:
-  void give_deserved(std::int64_t capacity);
-  void scale_class(std::span<const std::uint32_t> members, std::int64_t sum, std::int64_t rest);
-  std::int64_t share_surplus(std::span<const std::uint32_t> members, std::int64_t rest);
-  bool play_round(std::int64_t& rest);
-  void give_units(std::int64_t& rest);
-
+  // Of siblings that share something: which, and what each puts in the scale.
   struct Player {
-    std::uint32_t at = 0;        // index of the sibling
-    std::int64_t claim = 0;      // N
-    std::int64_t remainder = 0;  // of the last offer, in units of 1/ΣN
+    std::uint32_t at = 0;
+    std::int64_t missing = 0;  // need - F
+    Int128 claim = 0;          // N; in give_deserved D
+    Int128 remainder = 0;      // of the last offer, in units of 1/ΣN
   };
+
+  void order();
+  void give_deserved(std::int64_t capacity);
+  void scale_class(std::span<const std::uint32_t> members, std::int64_t rest);
+  void share_surplus(std::span<const std::uint32_t> members, std::int64_t& rest);
+  void set_claims();
+  bool play_round(std::int64_t& rest);
+  void give_units(std::span<Player> players, std::int64_t& rest, std::int64_t DivisionShare::* to);
+  template <class Visit>
+  void for_each_priority(Visit visit);
 
   std::span<const Sibling> siblings_;
   std::span<DivisionShare> shares_;
-  std::vector<std::uint32_t> by_priority_;  // high to low, then rank
-  std::vector<std::int64_t> needs_;
+  std::vector<std::uint32_t> by_priority_;  // high to low, then by rank
   std::vector<Player> players_;
-  std::vector<Player> parted_;  // got the floor of their last offer
+  std::vector<Player> floored_;  // who got the floor of his last offer
 };
 
 }  // namespace berth::core

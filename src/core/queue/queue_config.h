@@ -4,9 +4,12 @@
 // thousandths of a device's compute. Source: queues-gangs-topology.md 4.1. Plain values.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/quantity.h"
@@ -15,11 +18,14 @@ namespace berth::core {
 
 inline constexpr std::int64_t kUnlimited = -1;
 inline constexpr std::int64_t kMostWeight = 10'000;
+inline constexpr std::int64_t kMostHistoryK = 10'000;         // thousandths
+inline constexpr std::int64_t kMostPriority = 1'000'000'000;  // of a queue, and as far below 0
 inline constexpr std::int64_t kNoCap = -1;
 // Quotas lie below this, so that sums over a tree stay inside 63 bits.
 inline constexpr std::int64_t kMostQuota = std::int64_t{1} << 53;
 
 enum class DimensionKind : std::uint8_t { memory, devices, compute };
+inline constexpr std::size_t kDimensionKinds = 3;
 
 struct QueueDimension {
   std::string device_class = "*";  // a device model, or "*" for all devices together
@@ -28,7 +34,7 @@ struct QueueDimension {
   std::int64_t limit = kUnlimited;  // hard ceiling
   std::int64_t reserved = 0;        // part of deserved that is kept even when idle
   std::int64_t weight = 1;          // share of surplus, 0 … kMostWeight; 0: never above deserved
-  bool operator==(const QueueDimension&) const = default;
+  auto operator<=>(const QueueDimension&) const = default;
 };
 
 enum class QueueOrder : std::uint8_t { fifo, strict, best_effort };
@@ -98,11 +104,14 @@ struct QueueConfig {
   bool operator==(const QueueConfig&) const = default;
 };
 
+inline constexpr std::string_view kRootQueueName = "root";
+
 // What nobody configured: the leaf `default` that may take everything and claims nothing.
 QueueConfig default_queues();
 
 // "a100-80g/memory", "*/devices".
 std::string dimension_name(const QueueDimension& dimension);
+std::string_view dimension_kind_name(DimensionKind kind);  // "memory"
 
 struct QueueProblem {
   std::string queue;
@@ -111,9 +120,10 @@ struct QueueProblem {
   bool operator==(const QueueProblem&) const = default;
 };
 
-// Every breach of the rules, in order of queue names: names missing or doubled, parents unknown,
-// cycles, two roots, a leaf named `root`, quantities out of range, deserved above limit, reserved
-// above deserved. `classes`: models of the fleet; empty = not known, classes are not checked.
+// Every breach of the rules, in order of queue names, then of texts: names missing or doubled,
+// parents unknown, cycles, a second root, quantities out of range, deserved above limit, reserved
+// above deserved, a dimension named twice. `classes`: models of the fleet; empty = not known,
+// classes are not checked. What `policy` may say is the placement's to check.
 std::vector<QueueProblem> check_queues(const QueueConfig& config,
                                        const std::vector<std::string>& classes);
 
