@@ -19,17 +19,17 @@ namespace berth::core {
 // Segments: member index / size (rounded down) is a segment, and each lies in one domain of the
 // level.
 struct SegmentRule {
-  std::string level;
+  std::string level = {};
   std::int64_t size = 0;
   bool operator==(const SegmentRule&) const = default;
 };
 
 // Where the members of a group may stand in relation to each other. Levels are node label keys.
 struct TopologyRule {
-  std::string topology;               // its name; empty = the only one there is
-  std::string required;               // all members in one domain of this level
-  std::string preferred;              // start there and climb until one domain fits
-  std::vector<SegmentRule> segments;  // at most 3, widest first
+  std::string topology = {};               // its name; empty = the only one there is
+  std::string required = {};               // all members in one domain of this level
+  std::string preferred = {};              // start there and climb until one domain fits
+  std::vector<SegmentRule> segments = {};  // at most 3, widest first
   bool any() const { return !required.empty() || !preferred.empty() || !segments.empty(); }
   bool operator==(const TopologyRule&) const = default;
 };

@@ -45,7 +45,7 @@ struct LevelRule {
 
   int required = kNoLevel;
   int preferred = kNoLevel;
-  std::vector<Segment> segments;  // widest first, sizes divide each other
+  std::vector<Segment> segments = {};  // widest first, sizes divide each other
   bool operator==(const LevelRule&) const = default;
 };
 
