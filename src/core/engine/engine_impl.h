@@ -22,6 +22,12 @@
 
 namespace berth::core {
 
+// Who used memory of a device without a grant there, as the last sample named it.
+struct Stranger {
+  std::string name;  // as the harbour calls the process
+  std::int64_t bytes = 0;
+};
+
 class Engine::Impl {
  public:
   Impl(EngineConfig config, std::unique_ptr<Policy> policy, Stopwatch* stopwatch);
@@ -50,6 +56,7 @@ class Engine::Impl {
 
  private:
   friend class Engine;
+  friend class Sentence;
 
   // --- events (events.cc)
   void on(const NodeUpserted& event);
@@ -70,6 +77,7 @@ class Engine::Impl {
   void refuse(std::string text);
   void fire(const Timer& timer);
   void age_samples();
+  void note_strangers(DeviceId device, const DeviceObserved& event);
 
   // --- workloads (entries.cc)
   WorkloadId new_entry(const Workload& workload);
@@ -139,16 +147,16 @@ class Engine::Impl {
   GuardRule guard_for(WorkloadId id) const;
   bool stays(const Reservation& reservation, const Entry& holder) const;
 
-  // --- words and numbers of verdicts (explain.cc)
+  // --- numbers of verdicts (explain.cc); the words are in sentence.h
   Verdict::Devices devices_for(const Shape& shape) const;
-  std::string summary_of(const Entry& entry, const Verdict& verdict) const;
-  std::int64_t largest_usable(const Shape& shape) const;
-  std::int64_t most_devices(const Shape& shape) const;
+  std::int64_t usable_devices(const DeviceAsk& ask, NodeId node) const;  // when all are free
+  std::int64_t free_devices(const DeviceAsk& ask, NodeId node) const;
   std::int64_t most_free_devices(const Shape& shape) const;
-  std::string holder_before(const Entry& entry) const;
   void explain_grant(const Entry& entry, Verdict& verdict) const;
   void explain_waiting(const Entry& entry, WorkloadId id, Verdict& verdict) const;
   void explain_unblock(const Reservation& reservation, Verdict& verdict) const;
+  // The node's answer to the workload, as the counts of a verdict have it.
+  Cause answer_of(const Entry& entry, NodeId node) const;
   Cause never_cause_on(const Shape& shape, NodeId node) const;
 
   // A node as it would be without some of its grants.
@@ -176,6 +184,7 @@ class Engine::Impl {
   std::optional<Time> announced_wake_;
   std::optional<Time> samples_due_;
   std::vector<Action> actions_;
+  std::map<DeviceId, std::vector<Stranger>> strangers_;  // of the last samples, where known
   ClassCounts history_;
   std::uint64_t grants_made_ = 0;
   std::uint64_t grants_before_ = 0;  // made before the present call

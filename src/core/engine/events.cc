@@ -136,6 +136,7 @@ void Engine::Impl::on(const NodeUpserted& event) {
   types.sync(fleet, node);
   for (const DeviceId gone : change->removed) {
     ledger.forget_samples(gone);
+    strangers_.erase(gone);
   }
   lose_devices(node, change->removed);
   index.fleet_changed();
@@ -156,6 +157,7 @@ void Engine::Impl::on(const NodeRemoved& event) {
   types.sync(fleet, change->node);
   for (const DeviceId gone : change->removed) {
     ledger.forget_samples(gone);
+    strangers_.erase(gone);
   }
   lose_devices(change->node, change->removed);
   index.fleet_changed();
@@ -212,6 +214,7 @@ void Engine::Impl::on(const DeviceObserved& event) {
   if (event.health.has_value()) {
     fleet.set_health(device, *event.health);
   }
+  note_strangers(device, event);
   const SampleEffect effect = ledger.observe(device, sample, now);
   if (effect.foreign_before != effect.foreign_after) {
     notice(Notice::Kind::foreign_changed, WorkloadId::none(), effect.foreign_after);
@@ -226,6 +229,28 @@ void Engine::Impl::on(const DeviceObserved& event) {
   }
   age_samples();
   improved(fleet.node_of(device));
+}
+
+// Keeps who used the device without a grant on it: interfaces.md 6 has them named.
+void Engine::Impl::note_strangers(DeviceId device, const DeviceObserved& event) {
+  std::vector<Stranger> strangers;
+  for (const DeviceObserved::Use& use : event.uses) {
+    const WorkloadId id = id_of(use.uid);
+    const bool holds =
+        !id.is_none() && std::ranges::find(ledger.book(device).holdings, id, &Holding::workload) !=
+                             ledger.book(device).holdings.end();
+    if (event.attributed && !holds && use.used.in_bytes() > 0) {
+      strangers.push_back({use.uid, use.used.in_bytes()});
+    }
+  }
+  std::ranges::sort(strangers, [](const Stranger& a, const Stranger& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name;
+  });
+  if (strangers.empty()) {
+    strangers_.erase(device);
+  } else {
+    strangers_[device] = std::move(strangers);
+  }
 }
 
 void Engine::Impl::on(const WorkloadSubmitted& event) {

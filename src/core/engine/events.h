@@ -35,7 +35,9 @@ struct DeviceCordoned {
 // What a source saw on a device. `used` empty = unknown: nothing new is granted there.
 struct DeviceObserved {
   struct Use {
-    std::string uid;  // the workload whose processes were measured
+    // The workload whose processes were measured. What is no workload with a grant on the device is
+    // foreign; verdicts name it by this word, for example "pid 4711 (python)".
+    std::string uid;
     Memory used;
     bool operator==(const Use&) const = default;
   };

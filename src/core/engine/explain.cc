@@ -1,9 +1,11 @@
-// Verdicts in full: numbers now, words from the numbers (queues-gangs-topology.md 9).
+// Verdicts in full: the numbers (queues-gangs-topology.md 9). The words are in sentence.cc.
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "core/engine/engine_impl.h"
+#include "core/engine/sentence.h"
 
 namespace berth::core {
 
@@ -31,51 +33,6 @@ std::string_view pod_reason(Outcome outcome, Cause cause) {
     case Cause::wait_timed_out: return "TimedOut";
     default: return "Unschedulable";
   }
-}
-
-// The largest ask of the shape, in words and in MiB per device.
-struct Need {
-  const DeviceAsk* ask = nullptr;
-  std::int64_t mib = 0;
-};
-
-std::string amount_text(const DeviceAsk& ask) {
-  const std::string many =
-      ask.count == 1 ? " of one GPU" : fmt::format(" of each of {} GPUs", ask.count);
-  switch (ask.kind) {
-    case AskKind::none: return "nothing";
-    case AskKind::memory:
-      return ask.count == 1 ? fmt::format("{} MiB on one GPU", ask.mib)
-                            : fmt::format("{} MiB on each of {} GPUs", ask.mib, ask.count);
-    case AskKind::fraction:
-      return fmt::format("{}.{:03} %{}", ask.nano / 10'000'000, ask.nano / 10'000 % 1000, many);
-    case AskKind::replica: return "one replica part of a GPU";
-    case AskKind::whole:
-      return ask.count == 1 ? std::string("one whole GPU")
-                            : fmt::format("{} whole GPUs of one node", ask.count);
-    case AskKind::mig:
-      return fmt::format("{} MIG instance{} {}", ask.count, ask.count == 1 ? "" : "s",
-                         ask.mig_profile);
-  }
-  return "";
-}
-
-const DeviceAsk* largest_ask(const Shape& shape) {
-  const DeviceAsk* largest = nullptr;
-  const auto size = [](const DeviceAsk& ask) {
-    return ask.is_exclusive() ? std::int64_t{1} << 50 : std::max(ask.mib, ask.nano);
-  };
-  for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
-    if (largest == nullptr || size(shape.ask(i)) > size(*largest)) {
-      largest = &shape.ask(i);
-    }
-  }
-  return largest;
-}
-
-std::string cores_text(std::int64_t milli) {
-  return milli % 1000 == 0 ? fmt::format("{}", milli / 1000)
-                           : fmt::format("{}.{:03}", milli / 1000, milli % 1000);
 }
 
 }  // namespace
@@ -121,140 +78,36 @@ Verdict::Devices Engine::Impl::devices_for(const Shape& shape) const {
   return devices;
 }
 
-std::string Engine::Impl::summary_of(const Entry& entry, const Verdict& verdict) const {
-  const Shape& shape = shapes.at(entry.shape);
-  const DeviceAsk* ask = largest_ask(shape);
-  const std::string needs =
-      ask != nullptr ? amount_text(*ask)
-                     : fmt::format("{} CPU cores and {} MiB of memory", cores_text(shape.cpu),
-                                   Memory::bytes(shape.ram).ceil_mib());
-  switch (verdict.cause) {
-    case Cause::none: return fmt::format("needs {}; it is about to be tried", needs);
-    case Cause::insufficient_memory:
-      if (!verdict.devices.has_value()) {
-        return fmt::format("needs {}; no node has it free", needs);
-      }
-      if (verdict.devices->largest_free_mib >= verdict.devices->need_mib) {
-        return shape.simple
-                   ? fmt::format("needs {}; the devices with {} MiB free have no fraction left",
-                                 needs, verdict.devices->largest_free_mib)
-                   : fmt::format(
-                         "needs {} and more in {} containers; no node has all of it free now",
-                         needs, shape.gpu_containers.size());
-      }
-      if (verdict.devices->largest_free_mib == 0) {
-        return fmt::format("needs {}; none of the {} devices it may use has memory free", needs,
-                           verdict.devices->scanned);
-      }
-      return fmt::format("needs {}; largest free is {} MiB ({}/{})", needs,
-                         verdict.devices->largest_free_mib, verdict.devices->largest_free_node,
-                         verdict.devices->largest_free_uuid);
-    case Cause::largest_device_too_small:
-      if (!shape.simple) {
-        return fmt::format(
-            "needs {} and more in {} containers of one task; no node of the fleet holds "
-            "all of it even when empty",
-            needs, shape.gpu_containers.size());
-      }
-      return fmt::format("needs {}; the largest device it may use holds {} MiB when empty", needs,
-                         largest_usable(shape));
-    case Cause::insufficient_node_resource:
-    case Cause::exceeds_fleet:
-      return fmt::format("needs {} CPU cores and {} MiB of memory on one node; {}",
-                         cores_text(shape.cpu), Memory::bytes(shape.ram).ceil_mib(),
-                         verdict.outcome == Outcome::never ? "no node is that large"
-                                                           : "no node has both free now");
-    case Cause::insufficient_devices:
-    case Cause::device_exclusive:
-      return fmt::format(
-          "needs {}; {}", needs,
-          verdict.outcome == Outcome::never
-              ? fmt::format("no node has more than {} such devices", most_devices(shape))
-              : fmt::format("the best node has {} free", most_free_devices(shape)));
-    case Cause::no_such_profile:
-    case Cause::type_mismatch:
-    case Cause::uuid_mismatch:
-    case Cause::resource_kind_mismatch:
-      return fmt::format("needs {}; no device of the fleet is of that kind ({})", needs,
-                         pool_names_[entry.pool.index()]);
-    case Cause::reserved_for_other:
-    case Cause::backfill_too_long:
-      return fmt::format("needs {}; the free room is kept for {}, which is before it", needs,
-                         holder_before(entry));
-    case Cause::waiting_for_release:
-      return fmt::format("needs {}; it is promised on {} as soon as what ends there is gone", needs,
-                         fleet.node(entry.grant->node).name);
-    case Cause::unknown_queue:
-      return fmt::format("queue {} does not exist; the only queue is default", entry.options.queue);
-    default:
-      return fmt::format("needs {}; {} of {} nodes say {}", needs,
-                         verdict.nodes.by_reason[static_cast<std::size_t>(verdict.cause)],
-                         verdict.nodes.total, cause_name(verdict.cause));
-  }
+std::int64_t Engine::Impl::usable_devices(const DeviceAsk& ask, NodeId node) const {
+  const Node& is = fleet.node(node);
+  return std::ranges::count_if(is.devices, [&](const Device& device) {
+    return static_refusal(ask, is, device) == Cause::none;
+  });
 }
 
-std::int64_t Engine::Impl::largest_usable(const Shape& shape) const {
-  std::int64_t largest = 0;
-  const DeviceAsk* ask = largest_ask(shape);
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    const NodeType& type = types.type(NodeTypeId(i));
-    for (const Device& device : type.example.devices) {
-      if (type.present > 0 && ask != nullptr &&
-          static_refusal(*ask, type.example, device) == Cause::none) {
-        largest = std::max(largest, device.usable_mib());
-      }
-    }
+std::int64_t Engine::Impl::free_devices(const DeviceAsk& ask, NodeId node) const {
+  if (!fleet.present(node) || ledger.node(node).blocked != Cause::none) {
+    return 0;
   }
-  return largest;
-}
-
-std::int64_t Engine::Impl::most_devices(const Shape& shape) const {
-  std::int64_t most = 0;
-  const DeviceAsk* ask = largest_ask(shape);
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    const NodeType& type = types.type(NodeTypeId(i));
-    if (type.present == 0 || ask == nullptr) {
-      continue;
-    }
-    most = std::max(most, std::ranges::count_if(type.example.devices, [&](const Device& device) {
-                      return static_refusal(*ask, type.example, device) == Cause::none;
-                    }));
+  const Node& is = fleet.node(node);
+  std::int64_t free = 0;
+  for (std::size_t place = 0; place < is.devices.size(); ++place) {
+    const DeviceNeed need = need_on(ask, is.devices[place].usable_mib(), is.gpu_replicas, 0);
+    free += static_refusal(ask, is, is.devices[place]) == Cause::none &&
+                    device_refusal(need, ledger.faces(node)[place]) == Cause::none
+                ? 1
+                : 0;
   }
-  return most;
+  return free;
 }
 
 std::int64_t Engine::Impl::most_free_devices(const Shape& shape) const {
   std::int64_t most = 0;
   const DeviceAsk* ask = largest_ask(shape);
   for (std::size_t i = 0; i < fleet.node_slots() && ask != nullptr; ++i) {
-    const NodeId node(i);
-    if (!fleet.present(node) || ledger.node(node).blocked != Cause::none) {
-      continue;
-    }
-    std::int64_t free = 0;
-    const std::vector<DeviceId>& ids = fleet.devices_of(node);
-    for (std::size_t place = 0; place < ids.size(); ++place) {
-      const Device& device = fleet.device(ids[place]);
-      const DeviceNeed need = need_on(*ask, device.usable_mib(), fleet.node(node).gpu_replicas, 0);
-      free += static_refusal(*ask, fleet.node(node), device) == Cause::none &&
-                      device_refusal(need, ledger.faces(node)[place]) == Cause::none
-                  ? 1
-                  : 0;
-    }
-    most = std::max(most, free);
+    most = std::max(most, free_devices(*ask, NodeId(i)));
   }
   return most;
-}
-
-// The holder of the reservation that is in the entry's way.
-std::string Engine::Impl::holder_before(const Entry& entry) const {
-  for (const auto& [pool, reservation] : reservations_) {
-    if (!reservation.node.is_none() && entries_[reservation.holder.index()].uid != entry.uid &&
-        index.refusal(entry.shape, reservation.node) == Cause::none) {
-      return entries_[reservation.holder.index()].uid;
-    }
-  }
-  return "another workload";
 }
 
 void Engine::Impl::explain_grant(const Entry& entry, Verdict& verdict) const {
@@ -352,7 +205,7 @@ Verdict Engine::Impl::explain(const Entry& entry) const {
     explain_grant(entry, verdict);
   }
   if (verdict.outcome == Outcome::granted) {
-    verdict.summary = fmt::format("granted on {}", verdict.node);
+    verdict.summary = shortened(fmt::format("granted on {}", printable(verdict.node)), 200);
     return verdict;
   }
   // Counted anew, so the figures are of now.
@@ -363,12 +216,7 @@ Verdict Engine::Impl::explain(const Entry& entry) const {
     if (!fleet.present(node)) {
       continue;
     }
-    Cause cause = verdict.outcome == Outcome::never && verdict.cause != Cause::unknown_queue
-                      ? never_cause_on(shape, node)
-                      : index.refusal(entry.shape, node);
-    if (cause == Cause::none && index.is_guarded(node) && !entry.holds()) {
-      cause = Cause::reserved_for_other;
-    }
+    const Cause cause = answer_of(entry, node);
     ++verdict.nodes.by_reason[static_cast<std::size_t>(cause)];
   }
   verdict.nodes.by_reason[0] = 0;
@@ -380,12 +228,17 @@ Verdict Engine::Impl::explain(const Entry& entry) const {
     explain_waiting(entry, id, verdict);
   }
   verdict.search_complete = entry.cause != Cause::search_budget;
-  verdict.summary = summary_of(entry, verdict);
-  if (verdict.summary.size() > 200) {
-    verdict.summary.resize(197);
-    verdict.summary += "...";
-  }
+  verdict.summary = Sentence(*this, entry, verdict).text();
   return verdict;
+}
+
+Cause Engine::Impl::answer_of(const Entry& entry, NodeId node) const {
+  const Cause cause = entry.state == EntryState::never && entry.cause != Cause::unknown_queue
+                          ? never_cause_on(shapes.at(entry.shape), node)
+                          : index.refusal(entry.shape, node);
+  return cause == Cause::none && index.is_guarded(node) && !entry.holds()
+             ? Cause::reserved_for_other
+             : cause;
 }
 
 Cause Engine::Impl::never_cause_on(const Shape& shape, NodeId node) const {

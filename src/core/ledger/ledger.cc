@@ -17,6 +17,12 @@ std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
 }
 
+std::int64_t charge_of(const Holding& holding) {
+  return std::max(holding.request, holding.measured);
+}
+
+}  // namespace
+
 std::int64_t limit_ceiling(std::int64_t usable, std::int64_t percent) {
   const Int128 ceiling = static_cast<Int128>(usable) * percent / 100;
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -30,12 +36,6 @@ std::int64_t whole_foreign_ceiling(const LedgerRules& rules, const Device& devic
   const std::int64_t total = device.total.value_or(Memory()).in_bytes();
   return std::max(Memory::mib(512).in_bytes(), total / 50);
 }
-
-std::int64_t charge_of(const Holding& holding) {
-  return std::max(holding.request, holding.measured);
-}
-
-}  // namespace
 
 void Ledger::place_faces(NodeId node, std::size_t count) {
   NodeFace& face = nodes_[node.index()].face;

@@ -43,6 +43,11 @@ struct LedgerRules {
   std::optional<Memory> whole_foreign_max;      // empty = max(512 MiB, 2 % of total)
 };
 
+// The most that limits on a device may sum to (L4), in bytes.
+std::int64_t limit_ceiling(std::int64_t usable, std::int64_t percent);
+// How much foreign use a device may carry and still be taken whole (interfaces.md 6), in bytes.
+std::int64_t whole_foreign_ceiling(const LedgerRules& rules, const Device& device);
+
 struct Sample {
   struct Use {
     WorkloadId workload;
