@@ -4,6 +4,7 @@
 #include <ostream>
 #include <variant>
 
+#include "base/printable.h"
 #include "cli/help.h"
 
 namespace berth::cli {
@@ -13,7 +14,7 @@ namespace {
 ExitCode explain(const UsageProblem& problem, Console& console) {
   const std::string verb =
       problem.command == nullptr ? "" : std::string(problem.command->name) + " ";
-  console.err << "berth: " << problem.message << "\n"
+  console.err << "berth: " << printable_lines(problem.message) << "\n"
               << "Try: berth " << verb << "--help\n";
   return ExitCode::usage;
 }

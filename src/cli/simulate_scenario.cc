@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/result.h"
 #include "scenario/reference.h"
 #include "scenario/run.h"
@@ -61,7 +62,7 @@ ExitCode simulate_scenario(const Arguments& arguments, Console& console) {
   for (const std::string& path : arguments.values("--scenario")) {
     Result<scenario::ScenarioReport> report = run_file(path, verdicts);
     if (!report.ok()) {
-      console.err << report.error().to_string() << "\n";
+      console.err << printable_lines(report.error().to_string()) << "\n";
       code = ExitCode::usage;
       continue;
     }

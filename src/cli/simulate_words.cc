@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "base/printable.h"
 #include "base/suggest.h"
 #include "core/placement/class_counts.h"
 #include "core/placement/registry.h"
@@ -74,16 +75,17 @@ Result<std::optional<sim::OutputFile>> open_output(const std::optional<std::stri
 
 void print_warnings(const sim::Scene& scene, Console& console) {
   for (const std::string& warning : scene.warnings) {
-    console.err << "berth simulate: warning: " << warning << "\n";
+    console.err << "berth simulate: warning: " << printable(warning) << "\n";
   }
 }
 
 ExitCode report_error(Console& console, std::string_view verb, const Error& error) {
   if (error.code() == ErrorCode::exhausted) {
-    console.err << "berth " << verb << ": " << error.message() << "; nothing was written\n";
+    console.err << "berth " << verb << ": " << printable_lines(error.message())
+                << "; nothing was written\n";
     return ExitCode::failed;
   }
-  console.err << "berth " << verb << ": " << error.to_string() << "\n";
+  console.err << "berth " << verb << ": " << printable_lines(error.to_string()) << "\n";
   const bool bad_input = error.code() == ErrorCode::invalid_argument;
   return bad_input ? ExitCode::usage : ExitCode::failed;
 }

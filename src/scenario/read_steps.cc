@@ -175,7 +175,8 @@ constexpr std::array kObserveKeys = {
                  }},
     Key<Observe>{{"by", "map of memory",
                   "how much of it each task uses; what they do not explain is "
-                  "foreign. Without this key only the total is known",
+                  "foreign, and so is a name that is no task with a grant there: verdicts name it. "
+                  "Without this key only the total is known",
                   "{train: 3GiB}"},
                  [](const Value& value, Observe& observe) -> Result<void> {
                    TRY(auto entries, value.entries());

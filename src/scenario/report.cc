@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace berth::scenario {
 
 namespace {
@@ -133,17 +135,19 @@ std::string memory_text(Memory memory) {
 }
 
 std::string failure_text(std::string_view file, const Check& check) {
-  return fmt::format("{}:{}:{}: {}: expected {}, found {}\n{}", file, check.place.line,
-                     check.place.column, check.subject, check.wanted, check.found,
-                     indented(check.detail, "    "));
+  return printable_lines(fmt::format("{}:{}:{}: {}: expected {}, found {}\n{}", printable(file),
+                                     check.place.line, check.place.column, printable(check.subject),
+                                     printable(check.wanted), printable(check.found),
+                                     indented(check.detail, "    ")));
 }
 
 std::string failures_text(const ScenarioReport& report) {
   std::string out;
   for (const CaseReport& one : report.cases) {
     if (one.checks.empty()) {
-      out += fmt::format("{}:{}:{}: '{}' expects nothing: add an expect to a step\n", report.file,
-                         one.place.line, one.place.column, one.about);
+      out += fmt::format("{}:{}:{}: '{}' expects nothing: add an expect to a step\n",
+                         printable(report.file), one.place.line, one.place.column,
+                         printable(one.about));
     }
     for (const Check& check : one.checks) {
       if (!check.met) out += failure_text(report.file, check);
@@ -155,12 +159,12 @@ std::string failures_text(const ScenarioReport& report) {
 std::string table_text(const ScenarioReport& report) {
   std::string out;
   for (const CaseReport& one : report.cases) {
-    out += fmt::format("{}:{}  {}\n", report.file, one.place.line, one.about);
+    out += fmt::format("{}:{}  {}\n", printable(report.file), one.place.line, printable(one.about));
     std::string shown;
     for (const TranscriptLine& line : one.transcript) {
       std::string time = time_text(line.time);
       out += fmt::format("  {:>8}  {}{}\n", time == shown ? "" : time, line.is_event ? "" : "  ",
-                         line.text);
+                         printable(line.text));
       shown = std::move(time);
     }
     out += fmt::format("  {} of {} expectations met\n\n", one.checks.size() - one.unmet(),

@@ -57,6 +57,7 @@ class Runner {
       TRY_VOID(std::visit([this](const auto& one) { return perform(one); }, deed));
       stop_if_broken(step.place);
     }
+    session_.verify_now();
     stop_if_broken(step.place);
     if (!refusals_expected_ && !session_.answers().refusals.empty()) {
       unmet(step.place, "the step", "events that the engine obeys",
@@ -257,6 +258,7 @@ class Runner {
 
   Result<void> perform(const Expect& expect) {
     if (expect.notices) refusals_expected_ = true;
+    session_.verify_now();
     TRY(std::vector<Check> checks, check_expectations(expect, session_, script_.file));
     for (Check& check : checks)
       report_.checks.push_back(std::move(check));

@@ -3,9 +3,9 @@
 //   TRY(ScenarioReport report, run_scenario(text, "cases.yaml"));
 //   if (!report.passed()) std::cerr << failures_text(report);
 //
-// Every event goes to a real engine; after each of them verify() recomputes the books, and at each
-// `expect` five further rounds must change nothing.
-// Thread-safety: pure functions of their arguments.
+// Every event goes to a real engine; after each of them (of each step beyond some hundred
+// workloads, see Session) verify() recomputes the books, and at each `expect` five further rounds
+// must change nothing. Thread-safety: pure functions of their arguments.
 #pragma once
 
 #include <cstdint>

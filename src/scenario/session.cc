@@ -43,7 +43,10 @@ std::string Session::verdict_of(const core::Action& action) const {
 
 void Session::apply(core::EventBody body) {
   if (broken_) return;
+  const bool comes = std::holds_alternative<core::WorkloadSubmitted>(body) ||
+                     std::holds_alternative<core::GrantAdopted>(body);
   const std::span<const core::Action> actions = engine_->apply({now_, std::move(body)});
+  known_ += comes ? 1 : 0;  // also what was refused: it only makes verify() rarer
   std::vector<std::string> texts;
   for (const core::Action& action : actions) {
     std::string text = take(action);
@@ -54,6 +57,12 @@ void Session::apply(core::EventBody body) {
                              .verdict = with_verdicts_ ? verdict_of(action) : ""});
     }
   }
+  unverified_ = true;
+  if (known_ <= kVerifyEach) verify_now();
+}
+
+void Session::verify_now() {
+  if (broken_ || !std::exchange(unverified_, false)) return;
   if (const auto verified = core::verify(*engine_); !verified.ok()) {
     broken_ = verified.error().to_string();
   }
@@ -79,6 +88,7 @@ std::vector<std::string> Session::settle(int rounds) {
     for (std::size_t i = before; i < transcript_.size(); ++i)
       texts.push_back(transcript_[i].text);
   }
+  verify_now();
   return texts;
 }
 
@@ -104,6 +114,7 @@ std::string Session::take(const core::Action& action) {
                                core::cause_name(changed.cause), message_text(*verdict, world_));
           },
           [&](const core::Ended& ended) {
+            known_ -= known_ > 0 ? 1 : 0;
             ended_[std::string(engine_->uid(ended.workload))] = ended.why;
             return decide("ended", ended.workload,
                           ended.why == core::Cause::none ? "" : core::cause_name(ended.why));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "scenario/report.h"
 
 namespace berth::scenario {
@@ -21,7 +22,8 @@ std::string unblock_text(const core::Unblock& unblock, const World& world) {
     case Kind::free_devices:
       return fmt::format("free {} devices on {}", unblock.devices, unblock.node);
     case Kind::wait:
-      return fmt::format("wait for {} until {}", unblock.workload, time_text(unblock.until));
+      return fmt::format("wait for {} until {}", printable(unblock.workload),
+                         time_text(unblock.until));
     case Kind::smaller_request: return fmt::format("ask for {}", mib_text(unblock.mib));
     case Kind::add_node: return "add a node";
   }
@@ -41,7 +43,7 @@ std::string verdict_text(const core::Verdict& verdict, const World& world) {
   }
   out += fmt::format(": {}\n", world.shorten(verdict.summary));
   for (const core::ChosenDevice& chosen : verdict.chosen) {
-    out += fmt::format("container {}: {} of {}, limit {}\n", chosen.container,
+    out += fmt::format("container {}: {} of {}, limit {}\n", printable(chosen.container),
                        mib_text(chosen.request_mib), world.short_name(chosen.uuid),
                        mib_text(chosen.limit_mib));
   }
@@ -55,7 +57,7 @@ std::string verdict_text(const core::Verdict& verdict, const World& world) {
   }
   if (verdict.position) {
     out += fmt::format("position {} in pool '{}' of queue {}\n", verdict.position->index,
-                       verdict.position->pool, verdict.position->queue);
+                       printable(verdict.position->pool), printable(verdict.position->queue));
   }
   if (verdict.eta) {
     out += fmt::format("will start at {}\n",

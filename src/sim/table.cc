@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/printable.h"
 
 namespace berth::sim {
 
@@ -18,6 +19,9 @@ std::size_t width(const std::string& text) {
 
 void Table::add(std::vector<std::string> row) {
   ASSERT(row.size() == columns_.size(), row.size(), columns_.size());
+  for (std::string& cell : row) {
+    cell = printable(cell);  // names come from files
+  }
   rows_.push_back(std::move(row));
 }
 

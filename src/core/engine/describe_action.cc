@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "core/engine/describe.h"
 
 namespace berth::core {
@@ -114,7 +115,7 @@ class ActionText {
 }  // namespace
 
 std::string describe(const LoggedAction& logged, const Engine& engine) {
-  return std::visit(ActionText(engine, logged.places), logged.action);
+  return printable(std::visit(ActionText(engine, logged.places), logged.action));
 }
 
 std::string describe(const Action& action, const Engine& engine) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "core/engine/describe.h"
 
 namespace berth::core {
@@ -191,11 +192,11 @@ std::string describe(const Request& request) {
     fmt::format_to(std::back_inserter(text), "{}{}: {}", kind_prefix(container.kind),
                    container.name, ask_text(container.gpu));
   }
-  return text.empty() ? "nothing" : text;
+  return text.empty() ? "nothing" : printable(text);
 }
 
 std::string describe(const Event& event) {
-  return seconds(event.time) + ": " + std::visit(EventText{}, event.body);
+  return printable(seconds(event.time) + ": " + std::visit(EventText{}, event.body));
 }
 
 }  // namespace berth::core

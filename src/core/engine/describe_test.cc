@@ -49,6 +49,11 @@ TEST(Describe, SaysWhatWasSeenOnADevice) {
             "unhealthy");
 }
 
+TEST(Describe, ShowsControlCharactersOfNamesAsNumbers) {
+  EXPECT_EQ(describe(Event{Time(0), WorkloadCancelled{"a\x1b[2J\nb"}}),
+            "0.000 s: cancel a\\x1b[2J\\nb");
+}
+
 TEST(Describe, HasWordsForEveryKindOfEvent) {
   RandomValues random(3);
   for (std::size_t kind = 0; kind < std::variant_size_v<EventBody>; ++kind) {
