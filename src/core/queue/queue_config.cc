@@ -17,9 +17,16 @@ class Checker {
  public:
   Checker(const QueueConfig& config, const std::vector<std::string>& classes)
       : config_(config), classes_(classes) {
+    std::map<std::string_view, const QueueSpec*> first;
     for (const QueueSpec& spec : config.queues) {
       ++times_[spec.name];
-      parents_.try_emplace(spec.name, spec.name == kRootQueueName ? "" : spec.parent);
+      const auto at = first.try_emplace(spec.name, &spec).first;
+      if (counts_before(spec, *at->second)) {
+        at->second = &spec;
+      }
+    }
+    for (const auto& [name, spec] : first) {
+      parents_.emplace(name, name == kRootQueueName ? "" : spec->parent);
     }
   }
 
@@ -232,6 +239,11 @@ std::string_view dimension_kind_name(DimensionKind kind) {
 
 std::string dimension_name(const QueueDimension& dimension) {
   return fmt::format("{}/{}", dimension.device_class, dimension_kind_name(dimension.kind));
+}
+
+bool counts_before(const QueueSpec& a, const QueueSpec& b) {
+  return std::tie(a.created, a.parent, a.priority, a.dimensions) <
+         std::tie(b.created, b.parent, b.priority, b.dimensions);
 }
 
 std::vector<QueueProblem> check_queues(const QueueConfig& config,

@@ -113,6 +113,10 @@ QueueConfig default_queues();
 std::string dimension_name(const QueueDimension& dimension);
 std::string_view dimension_kind_name(DimensionKind kind);  // "memory"
 
+// Of two entries of one name, the one that counts in front: earlier created, then by content. An
+// order for entries of one name only; it keeps the order of a file from mattering.
+bool counts_before(const QueueSpec& a, const QueueSpec& b);
+
 struct QueueProblem {
   std::string queue;
   std::string text;    // field, value, rule and fix

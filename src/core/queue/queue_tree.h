@@ -44,10 +44,10 @@ namespace berth::core {
 // Why something may not start; cause none = it may. Amounts in MiB or milli, rounded up.
 struct QuotaRefusal {
   Cause cause = Cause::none;
-  QueueId queue;               // that refuses
-  QuotaDimensionId dimension;  // none for queue_held
-  std::int64_t need = 0;       // of the charge
-  std::int64_t used = 0;       // what was counted against the bound before it
+  QueueId queue = {};               // that refuses
+  QuotaDimensionId dimension = {};  // none for queue_held and not_a_leaf_queue
+  std::int64_t need = 0;            // of the charge
+  std::int64_t used = 0;            // what was counted against the bound before it
   std::int64_t bound = 0;
   bool refused() const { return cause != Cause::none; }
 };
@@ -84,6 +84,8 @@ struct QueueHead {
 
 class QueueTree {
  public:
+  struct Impl;  // for the files of this folder
+
   // As default_queues() says.
   QueueTree();
   ~QueueTree();
@@ -102,6 +104,9 @@ class QueueTree {
 
   // Names. Unlisted queues are found too.
   std::optional<QueueId> find(std::string_view name) const;
+  // The id of any name, for what runs and must be booked though its queue may not exist: a new name
+  // is an unlisted queue.
+  QueueId place_of(std::string_view name);
   std::size_t queue_slots() const;      // ids lie below this
   bool is_listed(QueueId queue) const;  // in the configuration (the root always is)
   bool is_leaf(QueueId queue) const;    // listed, not the root, without listed children
@@ -140,8 +145,11 @@ class QueueTree {
   // that nobody names yet.
   void set_capacity(DeviceClassId device_class, DimensionKind kind, std::int64_t amount);
 
-  // Admission without eviction (4.2, 4.1): nothing on the path held or stopped, limits, reserved
-  // capacity of others, and for non-preemptible work deserved, counting such work only.
+  // Admission without eviction (4.2, 4.1): nothing on the path held or stopped, limits, for
+  // non-preemptible work deserved, counting such work only, and reserved capacity of others. Of
+  // reservations the effective part R' is kept, so that an outage does not leave more reserved than
+  // there is; and work inside its own queues' reservations passes, since it takes nothing of
+  // others'.
   QuotaRefusal may_start(QueueId leaf, const Charge& charge, bool preemptible,
                          Counting counting) const;
   // over_limit if no release of running work can help: above the smallest limit on the path, or
@@ -164,7 +172,8 @@ class QueueTree {
   std::vector<QuotaChainLink> chain(QueueId leaf, const Charge& charge, Counting counting) const;
 
   // Of several leaves' first workloads the one whose turn it is (4.4): from the root down, at each
-  // queue the child that comes first. Index into `heads`, at most one per leaf, not empty. To be
+  // queue the child that comes first, on sums without what is releasing; the dominant ratio is over
+  // all dimensions. Index into `heads`, at most one per leaf, not empty. To be
   // asked again after every grant.
   std::size_t first(std::span<const QueueHead> heads) const;
 
@@ -182,7 +191,6 @@ class QueueTree {
   Result<void> verify(std::span<const Booking> bookings, std::span<const QueueHead> demand) const;
 
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
   bool trivial_ = true;
 };
