@@ -1,9 +1,9 @@
 // Sentence: the one sentence of a verdict. Words from the numbers, never longer than 200 bytes, and
 // always with a number and a name (queues-gangs-topology.md 9.2, lesson 58).
 //
-// Each cause has a method or a phrase in sentence.cc; sentence_test.cc builds a world for each of
-// them. Names come from outside: they are shown printable and, where long, shortened.
-// Thread-safety: none; reads one engine.
+// Each cause has a method or a phrase in sentence.cc or sentence_devices.cc; sentence_test.cc
+// builds a world for each of them. Names come from outside: they are shown printable and, where
+// long, shortened. Thread-safety: none; reads one engine.
 #pragma once
 
 #include <cstdint>
