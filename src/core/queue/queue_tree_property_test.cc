@@ -182,7 +182,7 @@ class World {
   std::string check(Dice& dice) {
     if (naive_.queues.empty()) return "";  // nothing is configured yet
     for (const auto part : {&World::check_figures, &World::check_questions, &World::check_turn,
-                            &World::check_books}) {
+                            &World::check_next, &World::check_books}) {
       std::string wrong = (this->*part)(dice);
       if (!wrong.empty()) return wrong;
     }
@@ -259,6 +259,23 @@ class World {
     return first == right ? "" : fmt::format("it is the turn of {}, not of {}", right, first);
   }
 
+  // Heads stay over many steps, so that what is remembered of them must follow every change.
+  std::string check_next(Dice& dice) {
+    const std::string leaf = fmt::format("l{}", dice.to(3));
+    const QueueId id = tree_.find(leaf).value();
+    if (dice.one_in(3)) {
+      heads_[leaf] = random_charge(dice);
+      tree_.set_head(id, real(heads_[leaf]));
+    } else if (dice.one_in(6)) {
+      heads_.erase(leaf);
+      tree_.clear_head(id);
+    }
+    const std::optional<QueueId> next = tree_.next();
+    const std::string right = naive_.turn("root", heads_);
+    const std::string found = next.has_value() ? tree_.name(*next) : "";
+    return found == right ? "" : fmt::format("next is '{}', should be '{}'", found, right);
+  }
+
   std::string check_books(Dice&) {
     std::vector<Booking> bookings;
     for (const NaiveBooking& booking : naive_.bookings) {
@@ -279,6 +296,7 @@ class World {
 
   QueueTree tree_;
   NaiveTree naive_;
+  std::map<std::string, NaiveCharge> heads_;
 };
 
 std::string play(const std::vector<Op>& ops) {
