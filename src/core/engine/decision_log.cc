@@ -244,7 +244,7 @@ void read_actions(WireReader& wire, std::vector<LoggedAction>& actions) {
 }
 
 // All of a block was read, and nothing but it.
-Result<void> ended(WireReader& wire, std::string_view last) {
+Result<void> all_read(WireReader& wire, std::string_view last) {
   if (!wire.failed() && !wire.at_end()) {
     wire.fail(fmt::format("bytes follow {}", last));
   }
@@ -269,6 +269,8 @@ void append_header(std::string& out, const EngineConfig& config) {
   }
   block.close();
 }
+
+void append_end(std::string& out) { WireBlock(out).close(); }
 
 void append_event(std::string& out, const Event& event) {
   WireBlock block(out);
@@ -325,7 +327,7 @@ Result<LogReader> LogReader::open(std::string_view log) {
   WireReader in(block->bytes, start + WireBlock::kHead);
   FieldReader io(in);
   fields(io, config);
-  TRY_VOID(ended(in, "the configuration"));
+  TRY_VOID(all_read(in, "the configuration"));
   return LogReader(log, start + block->size, std::move(config));
 }
 
@@ -343,11 +345,19 @@ Result<std::optional<LogRecord>> LogReader::next() {
     return std::optional<LogRecord>();
   }
   TRY(const BlockView told, block_at(next_));
+  if (told.bytes.empty()) {
+    if (next_ + told.size < log_.size()) {
+      return invalid_argument(
+          fmt::format("decision log, byte {}: bytes follow the end mark", next_ + told.size));
+    }
+    ended_ = true;
+    return std::optional<LogRecord>();
+  }
   TRY(const BlockView answered, block_at(next_ + told.size));
   WireReader wire(told.bytes, next_ + WireBlock::kHead);
   LogRecord record{.offset = next_, .event = {Time(wire.signed_number()), {}}, .actions = {}};
   read_variant(wire, record.event.body, "the kind of an event");
-  TRY_VOID(ended(wire, "the event"));
+  TRY_VOID(all_read(wire, "the event"));
   record.actions = log_.substr(next_ + told.size, answered.size);
   TRY_VOID(decode_actions(record.actions, next_ + told.size));
   next_ += told.size + answered.size;
@@ -364,7 +374,7 @@ Result<std::vector<LoggedAction>> decode_actions(std::string_view bytes, std::si
   WireReader wire(block->bytes, offset + WireBlock::kHead);
   std::vector<LoggedAction> actions;
   read_actions(wire, actions);
-  TRY_VOID(ended(wire, "the last action"));
+  TRY_VOID(all_read(wire, "the last action"));
   return actions;
 }
 

@@ -40,6 +40,9 @@ inline constexpr std::string_view kLogMagic = "berthlog";
 inline constexpr std::uint64_t kLogVersion = 2;
 
 void append_header(std::string& out, const EngineConfig& config);
+// The end mark, an empty block: nothing follows. A log without one was cut off between two records,
+// or somebody still writes it.
+void append_end(std::string& out);
 void append_event(std::string& out, const Event& event);
 
 // Where the encoder finds the grant of a workload: any holder of grants. Null when there is none.
@@ -83,6 +86,8 @@ class LogReader {
   static Result<LogReader> open(std::string_view log);
 
   const EngineConfig& config() const { return config_; }
+  // The end mark was read.
+  bool ended() const { return ended_; }
 
   // Empty at the end. Errors, with the record's number and byte: the log ends inside it, it is
   // damaged; or it is whole and has an unknown tag, an absurd length, a workload that breaks a
@@ -98,6 +103,7 @@ class LogReader {
   std::string_view log_;
   std::size_t next_ = 0;
   std::size_t records_ = 0;  // read so far
+  bool ended_ = false;
   EngineConfig config_;
 };
 

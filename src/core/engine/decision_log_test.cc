@@ -173,6 +173,25 @@ TEST(DecisionLog, EveryFlippedBitIsSeenAndSaidOfItsRecord) {
   EXPECT_GT(damaged, 7 * log.size());  // the others hit a length or the version
 }
 
+TEST(DecisionLog, SaysWhetherItWasWrittenToItsEnd) {
+  std::string log = header();
+  append_event(log, Event{Time(1), NodeRemoved{"n1"}});
+  append_actions(log, {});
+  const auto ended = [](std::string_view bytes) {
+    LogReader reader = LogReader::open(bytes).value();
+    EXPECT_TRUE(reader.next().value().has_value());
+    EXPECT_FALSE(reader.next().value().has_value());
+    return reader.ended();
+  };
+  EXPECT_FALSE(ended(log));
+  append_end(log);
+  EXPECT_TRUE(ended(log));
+  append_event(log, Event{Time(2), TimeReached{}});
+  LogReader reader = LogReader::open(log).value();
+  ASSERT_TRUE(reader.next().ok());
+  EXPECT_TRUE(reader.next().error().message().ends_with("bytes follow the end mark"));
+}
+
 TEST(DecisionLog, SaysWhichRecordIsDamaged) {
   std::string log = header();
   for (int i = 1; i <= 3; ++i) {
