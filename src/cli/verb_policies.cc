@@ -11,7 +11,15 @@ namespace berth::cli {
 
 namespace {
 
-constexpr Option kOptions[] = {kOutputOption};
+constexpr Option kOptions[] = {
+    {.name = "--output",
+     .letter = 'o',
+     .kind = ValueKind::choice,
+     .value = "FORMAT",
+     .help = "table, json or yaml",
+     .fallback = "table",
+     .choices = [] { return std::vector<std::string>{"table", "json", "yaml"}; }},
+};
 
 constexpr Example kExamples[] = {
     {"berth policies", "every policy with what it does"},

@@ -66,6 +66,8 @@ Answer read_choice(const Word& word, const std::array<Choice<T>, N>& choices, T&
 constexpr std::array<Choice<core::SharingMode>, 2> kModes{
     {{"time-slicing", core::SharingMode::time_slicing},
      {"sm-sharing", core::SharingMode::sm_sharing}}};
+constexpr std::array<Choice<core::LinkRule>, 2> kLinkRules{
+    {{"required", core::LinkRule::required}, {"preferred", core::LinkRule::preferred}}};
 constexpr std::array<Choice<core::OrderHint>, 2> kOrders{
     {{"pack", core::OrderHint::pack}, {"spread", core::OrderHint::spread}}};
 constexpr std::array<Choice<core::ContainerKind>, 3> kKinds{
@@ -168,6 +170,10 @@ Answer read_node_order(const Word& word, DraftTarget to) {
 
 Answer read_device_order(const Word& word, DraftTarget to) {
   return read_choice(word, kOrders, to.container.ask.device_order);
+}
+
+Answer read_links(const Word& word, DraftTarget to) {
+  return read_choice(word, kLinkRules, to.container.ask.links);
 }
 
 Answer read_cpu(const Word& word, DraftTarget to) {
@@ -310,6 +316,9 @@ constexpr Entry kEntries[] = {
     {{"device_order", kGpu, "pack or spread", "device_order: pack",
       "order of devices instead of the policy's"},
      read_device_order},
+    {{"links", kGpu, "required or preferred", "links: required",
+      "all its devices in one link set: joined by NVSwitch, or pair by pair by NVLink"},
+     read_links},
     {{"cpu", kGpu, "cores", "cpu: 500m", "CPU cores: 4, 0.5 or 500m"}, read_cpu},
     {{"ram", kGpu, "size", "ram: 16GiB", "main memory"}, read_ram},
     {{"limits", kGpu, "map", "limits: {nvidia.com/gpu: 1}",

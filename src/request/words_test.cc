@@ -82,11 +82,12 @@ TEST(Words, SayLimits) {
 }
 
 TEST(Words, SayHowAndWhere) {
-  const DeviceAsk ask = gpu_of(
-      {text("gpu_memory", "1G"), text("mode", "sm-sharing"), text("compute", "250"),
-       list("models", {"A100", "H100"}), text("use_types", "a, b"), text("avoid_types", "T4"),
-       text("use_uuids", "GPU-1"), text("avoid_uuids", "GPU-2"), text("numa", "true"),
-       text("mutex", "true"), text("node_order", "spread"), text("device_order", "pack")});
+  const DeviceAsk ask =
+      gpu_of({text("gpu_memory", "1G"), text("mode", "sm-sharing"), text("compute", "250"),
+              list("models", {"A100", "H100"}), text("use_types", "a, b"),
+              text("avoid_types", "T4"), text("use_uuids", "GPU-1"), text("avoid_uuids", "GPU-2"),
+              text("numa", "true"), text("mutex", "true"), text("node_order", "spread"),
+              text("device_order", "pack"), text("links", "required")});
   EXPECT_EQ(ask.mode, core::SharingMode::sm_sharing);
   EXPECT_EQ(ask.compute_milli, 250);
   EXPECT_THAT(ask.filter.models, ElementsAre("A100", "H100"));
@@ -98,6 +99,7 @@ TEST(Words, SayHowAndWhere) {
   EXPECT_TRUE(ask.mutex);
   EXPECT_EQ(ask.node_order, core::OrderHint::spread);
   EXPECT_EQ(ask.device_order, core::OrderHint::pack);
+  EXPECT_EQ(ask.links, core::LinkRule::required);
 }
 
 TEST(Words, SayNodes) {

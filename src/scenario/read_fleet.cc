@@ -56,6 +56,13 @@ constexpr std::array kDeviceKeys = {
                        draft.device.numa = static_cast<int>(numa);
                        return success();
                      }},
+    Key<DeviceDraft>{{"link_set", "number",
+                      "all devices of its node with the same number are joined by NVSwitch", "0"},
+                     [](const Value& value, DeviceDraft& draft) -> Result<void> {
+                       TRY(const std::int64_t set, value.number(0, 1023));
+                       draft.device.link_set = static_cast<int>(set);
+                       return success();
+                     }},
     Key<DeviceDraft>{{"mig", "name",
                       "the profile of a MIG instance; `enabled` for a GPU that is cut "
                       "into instances and not offered itself",
@@ -103,6 +110,23 @@ Result<void> read_labels(const Value& value, NodeDraft& draft) {
   TRY(auto entries, value.entries());
   for (const auto& [name, text] : entries) {
     TRY(draft.node.labels[name.text], text.word());
+  }
+  return success();
+}
+
+// "[0, 1, 200]": two places among the node's devices, and the pair's score.
+Result<void> read_links(const Value& value, NodeDraft& draft) {
+  TRY(std::vector<Value> items, value.items());
+  for (const Value& item : items) {
+    TRY(std::vector<Value> parts, item.items());
+    if (parts.size() != 3) {
+      return item.error("a link is [device, device, score], e.g. [0, 1, 200]");
+    }
+    TRY(const std::int64_t a, parts[0].number(0, core::kMaxDevicesPerNode - 1));
+    TRY(const std::int64_t b, parts[1].number(0, core::kMaxDevicesPerNode - 1));
+    TRY(const std::int64_t score, parts[2].number(0, core::kMostPairScore));
+    draft.node.links.push_back(
+        {.a = static_cast<int>(a), .b = static_cast<int>(b), .score = score});
   }
   return success();
 }
@@ -157,6 +181,12 @@ constexpr std::array kNodeKeys = {
     Key<NodeDraft>{
         {"taints", "list of text", "its taints, `key=value:Effect`", "[gpu=only:NoSchedule]"},
         read_taints},
+    Key<NodeDraft>{{"links", "list of list of number",
+                    "how well pairs of its devices are joined, `[device, device, score]`: 100 for "
+                    "each NVLink between them, plus 10 to 60 for the PCIe path; devices count from "
+                    "0",
+                    "[[0, 1, 200]]"},
+                   read_links},
     Key<NodeDraft>{{"replicas", "number", "parts per device for `nvidia.com/gpu.shared`", "4"},
                    [](const Value& value, NodeDraft& draft) -> Result<void> {
                      TRY(const std::int64_t replicas, value.number(0, 1000));

@@ -58,6 +58,9 @@ std::string ask_text(const DeviceAsk& ask) {
   }
   text += ask.mutex ? ", mutex" : "";
   text += ask.numa_bind ? ", one NUMA node" : "";
+  text += ask.links == LinkRule::required    ? ", one link set"
+          : ask.links == LinkRule::preferred ? ", linked if possible"
+                                             : "";
   text += ask.filter.empty() ? "" : ", some devices only";
   return text;
 }

@@ -152,6 +152,7 @@ class Engine::Impl {
   std::int64_t usable_devices(const DeviceAsk& ask, NodeId node) const;  // when all are free
   std::int64_t free_devices(const DeviceAsk& ask, NodeId node) const;
   std::int64_t most_free_devices(const Shape& shape) const;
+  bool got_linked_devices(const Grant& grant, const Request& request) const;
   void explain_grant(const Entry& entry, Verdict& verdict) const;
   void explain_waiting(const Entry& entry, WorkloadId id, Verdict& verdict) const;
   void explain_unblock(const Reservation& reservation, Verdict& verdict) const;

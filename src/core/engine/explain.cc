@@ -110,6 +110,23 @@ std::int64_t Engine::Impl::most_free_devices(const Shape& shape) const {
   return most;
 }
 
+// False: it prefers joined devices, and those of a container are not.
+bool Engine::Impl::got_linked_devices(const Grant& grant, const Request& request) const {
+  return std::ranges::all_of(grant.containers, [&](const ContainerGrant& container) {
+    if (request.containers()[container.container].gpu.links != LinkRule::preferred) {
+      return true;
+    }
+    std::uint64_t set = 0;
+    for (const DeviceShare& share : container.shares) {
+      if (fleet.node_of(share.device) != grant.node) {
+        return true;  // it vanished
+      }
+      set |= std::uint64_t{1} << fleet.place_of(share.device);
+    }
+    return LinkGraph(fleet.node(grant.node)).is_joined(set);
+  });
+}
+
 void Engine::Impl::explain_grant(const Entry& entry, Verdict& verdict) const {
   const Grant& grant = *entry.grant;
   verdict.node = fleet.node(grant.node).name;
@@ -205,7 +222,12 @@ Verdict Engine::Impl::explain(const Entry& entry) const {
     explain_grant(entry, verdict);
   }
   if (verdict.outcome == Outcome::granted) {
-    verdict.summary = shortened(fmt::format("granted on {}", printable(verdict.node)), 200);
+    verdict.summary = shortened(
+        fmt::format("granted on {}{}", printable(verdict.node),
+                    got_linked_devices(*entry.grant, shape.request)
+                        ? ""
+                        : ", on devices that are not joined by NVLink as it would prefer"),
+        200);
     return verdict;
   }
   // Counted anew, so the figures are of now.

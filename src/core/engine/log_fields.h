@@ -31,6 +31,10 @@ inline constexpr AskKind kLast<AskKind> = AskKind::mig;
 template <>
 inline constexpr OrderHint kLast<OrderHint> = OrderHint::spread;
 template <>
+inline constexpr Backend kLast<Backend> = Backend::mps;
+template <>
+inline constexpr LinkRule kLast<LinkRule> = LinkRule::required;
+template <>
 inline constexpr ContainerKind kLast<ContainerKind> = ContainerKind::sidecar;
 template <>
 inline constexpr LabelRule::Op kLast<LabelRule::Op> = LabelRule::Op::less;
@@ -50,12 +54,14 @@ void fields(auto& io, Of<Taint> auto& x) { io(x.key, x.value, x.effect); }
 
 void fields(auto& io, Of<Device> auto& x) {
   io(x.uuid, x.index, x.model, x.total, x.reserve, x.numa, x.mig_profile, x.mig_parent);
-  io(x.mig_enabled, x.pci_bus_id, x.health, x.cordoned, x.owned, x.sm_sharing);
+  io(x.mig_enabled, x.pci_bus_id, x.health, x.cordoned, x.owned, x.sm_sharing, x.link_set);
 }
+
+void fields(auto& io, Of<PairScore> auto& x) { io(x.a, x.b, x.score); }
 
 void fields(auto& io, Of<Node> auto& x) {
   io(x.name, x.cpu, x.ram, x.pod_slots, x.labels, x.taints, x.ready, x.cordoned);
-  io(x.gpu_replicas, x.sharing_ready, x.tie_rank, x.devices);
+  io(x.gpu_replicas, x.sharing_ready, x.tie_rank, x.devices, x.links);
 }
 
 void fields(auto& io, Of<DeviceFilter> auto& x) {
@@ -64,7 +70,7 @@ void fields(auto& io, Of<DeviceFilter> auto& x) {
 
 void fields(auto& io, Of<DeviceAsk> auto& x) {
   io(x.kind, x.count, x.mib, x.nano, x.limit_mib, x.limit_nano, x.mode, x.compute_milli, x.mutex);
-  io(x.mig_profile, x.filter, x.numa_bind, x.node_order, x.device_order);
+  io(x.mig_profile, x.filter, x.numa_bind, x.node_order, x.device_order, x.links, x.backend);
 }
 
 void fields(auto& io, Of<ContainerAsk> auto& x) { io(x.name, x.kind, x.gpu); }

@@ -245,6 +245,20 @@ bool NaiveModel::search(const std::vector<Item>& items, std::size_t next, const 
   return next == items.size() || choose(items, next, 0, items[next].ask->count, room, loads);
 }
 
+namespace {
+
+// By NVSwitch or by at least one NVLink (queues-gangs-topology.md 8.1).
+bool are_joined(const Node& node, std::size_t a, std::size_t b) {
+  const int set = node.devices[a].link_set;
+  const auto is_pair = [&](const PairScore& link) {
+    return link.score >= 100 &&
+           std::minmax(link.a, link.b) == std::minmax(static_cast<int>(a), static_cast<int>(b));
+  };
+  return (set >= 0 && set == node.devices[b].link_set) || std::ranges::any_of(node.links, is_pair);
+}
+
+}  // namespace
+
 bool NaiveModel::choose(const std::vector<Item>& items, std::size_t next, std::size_t from,
                         int missing, const Room& room, Loads& loads) const {
   if (missing == 0) {
@@ -259,8 +273,14 @@ bool NaiveModel::choose(const std::vector<Item>& items, std::size_t next, std::s
     const bool numa =
         !items[next].ask->numa_bind || first == loads.end() ||
         devices[static_cast<std::size_t>(first - loads.begin())].numa == devices[place].numa;
+    const bool joined =
+        items[next].ask->links != LinkRule::required ||
+        std::ranges::all_of(loads, [&](const std::vector<Item>& load) {
+          const auto other = static_cast<std::size_t>(&load - loads.data());
+          return !holds_this(load) || are_joined(fleet_.node(room.node), other, place);
+        });
     loads[place].push_back(items[next]);
-    if (numa && admits(loads[place], room.node, place, room.faces[place]) &&
+    if (numa && joined && admits(loads[place], room.node, place, room.faces[place]) &&
         choose(items, next, place + 1, missing - 1, room, loads)) {
       return true;
     }

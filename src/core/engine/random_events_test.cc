@@ -47,6 +47,7 @@ Device RandomEvents::device(std::int64_t index) {
   device.reserve = Memory::bytes(Memory::mib(200).in_bytes() + below(3) * 1000);
   device.total = Memory::mib(pick<std::int64_t>({4296, 8392, 10'200, 16'584}));
   device.numa = static_cast<int>(index % 2);
+  device.link_set = rarely(3) ? 0 : -1;
   if (rarely(12)) {
     device.total.reset();
   }
@@ -86,6 +87,9 @@ Node RandomEvents::node(std::int64_t index) {
   }
   if (rarely(10)) {
     node.devices.push_back(device(below(9)));  // may be present elsewhere, or twice
+  }
+  if (node.devices.size() > 1 && rarely(2)) {
+    node.links.push_back({.a = 0, .b = 1, .score = pick<std::int64_t>({50, 100, 210})});
   }
   return node;
 }
@@ -140,6 +144,7 @@ DeviceAsk RandomEvents::ask() {
     (rarely(2) ? ask.filter.use_uuids : ask.filter.avoid_uuids) = {uuid(), uuid()};
   }
   ask.numa_bind = ask.count > 1 && rarely(4);
+  ask.links = static_cast<LinkRule>(rarely(4) ? below(3) : 0);
   ask.node_order = static_cast<OrderHint>(rarely(8) ? below(3) : 0);
   ask.device_order = static_cast<OrderHint>(rarely(8) ? below(3) : 0);
   return ask;

@@ -31,7 +31,8 @@ Device RandomValues::device() {
           .health = one_of(DeviceHealth::unhealthy),
           .cordoned = flip(),
           .owned = flip(),
-          .sm_sharing = flip()};
+          .sm_sharing = flip(),
+          .link_set = small_number()};
 }
 
 Node RandomValues::node() {
@@ -46,7 +47,8 @@ Node RandomValues::node() {
             .gpu_replicas = small_number(),
             .sharing_ready = flip(),
             .tie_rank = number(),
-            .devices = list([this] { return device(); })};
+            .devices = list([this] { return device(); }),
+            .links = list([this] { return PairScore{small_number(), small_number(), number()}; })};
   for (std::int64_t labels = below(4); labels > 0; --labels) {
     node.labels.emplace(text(), text());
   }
@@ -75,6 +77,8 @@ DeviceAsk RandomValues::ask() {
   ask.numa_bind = flip();
   ask.node_order = one_of(OrderHint::spread);
   ask.device_order = one_of(OrderHint::spread);
+  ask.links = one_of(LinkRule::required);
+  ask.backend = one_of(Backend::mps);
   return ask;
 }
 

@@ -53,6 +53,9 @@ std::string Sentence::of_devices() const {
     case Cause::numa_unfit:
       return fmt::format("{} not {} such devices on one NUMA node ({})", no_such,
                          ask_ == nullptr ? 0 : ask_->count, their_names());
+    case Cause::no_link_set:
+      return fmt::format("{} not {} such devices in one link set ({})", no_such,
+                         ask_ == nullptr ? 0 : ask_->count, their_names());
     default: return "";
   }
 }

@@ -387,6 +387,14 @@ std::vector<Case> cases() {
          ask.numa_bind = true;
          w.submit("x", ask);
        }},
+      {Cause::no_link_set,
+       "needs 4096 MiB on each of 2 GPUs; the 1 node has not 2 such devices in one link set (n0)",
+       [](World& w) {
+         w.apply(NodeUpserted{node_of("n0", 2)});
+         DeviceAsk ask = DeviceAsk::memory_mib(4096, 2);
+         ask.links = LinkRule::required;
+         w.submit("x", ask);
+       }},
       {Cause::waiting_for_release,
        "needs 14000 MiB on one GPU; it is promised on n0 as soon as 1 workload there is gone (a)",
        [](World& w) {
@@ -446,7 +454,6 @@ const std::set<Cause>& without_a_world() {
                                       Cause::unknown_resource,
                                       Cause::unsupported_constraint,
                                       Cause::no_topology_domain,
-                                      Cause::no_link_set,
                                       Cause::preempting,
                                       Cause::preemption_delay,
                                       Cause::internal};

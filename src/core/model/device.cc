@@ -1,7 +1,10 @@
 #include "core/model/device.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -39,6 +42,33 @@ Result<void> check_device(const Node& node, const Device& device) {
         fmt::format("device {}: reserve is {} bytes; it must lie between 0 and {} MiB", device.uuid,
                     device.reserve.in_bytes(), kMaxMemoryMib));
   }
+  if (device.link_set < -1) {
+    return invalid_argument(fmt::format(
+        "device {}: link set is {}; it must be 0 or above, or left out when there is none",
+        device.uuid, device.link_set));
+  }
+  return success();
+}
+
+Result<void> check_links(const Node& node) {
+  std::set<std::pair<int, int>> seen;
+  for (const PairScore& link : node.links) {
+    const auto [a, b] = std::minmax(link.a, link.b);
+    const auto refuse = [&](std::string_view rule) {
+      return invalid_argument(fmt::format("node {}: links has [{}, {}, {}]; {}", node.name, link.a,
+                                          link.b, link.score, rule));
+    };
+    if (a < 0 || static_cast<std::size_t>(b) >= node.devices.size() || a == b) {
+      return refuse(fmt::format("a pair names two of the node's {} devices, counted from 0",
+                                node.devices.size()));
+    }
+    if (link.score < 0 || link.score > kMostPairScore) {
+      return refuse(fmt::format("a score lies between 0 and {}", kMostPairScore));
+    }
+    if (!seen.emplace(a, b).second) {
+      return refuse("this pair is given twice; give each once, in either order");
+    }
+  }
   return success();
 }
 
@@ -74,7 +104,7 @@ Result<void> check_node(const Node& node) {
           "node {}: device UUID {} is given twice; UUIDs are unique", node.name, device.uuid));
     }
   }
-  return success();
+  return check_links(node);
 }
 
 }  // namespace berth::core

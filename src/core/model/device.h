@@ -35,6 +35,7 @@ struct Device {
   bool cordoned = false;   // the operator: no new grants
   bool owned = true;       // no other allocator hands this device out (L12)
   bool sm_sharing = true;  // an MPS daemon can serve it
+  int link_set = -1;  // devices of its node with the same one are all joined by NVSwitch; -1 = none
 
   // floor((total - reserve) / 1 MiB), never negative; 0 when total is unknown (annotations.md 1.4:
   // U).
@@ -58,6 +59,16 @@ struct Taint {
   bool operator==(const Taint&) const = default;
 };
 
+// How well two devices of a node reach each other: class of the path (across CPUs 10, same CPU 20,
+// host bridge 30, several switches 40, one switch 50, same board 60) + 100 x NVLinks between them
+// (queues-gangs-topology.md 8.1). `a` and `b` are places in Node::devices.
+struct PairScore {
+  int a = 0;
+  int b = 0;
+  std::int64_t score = 0;
+  bool operator==(const PairScore&) const = default;
+};
+
 struct Node {
   std::string name;              // identity
   Milli cpu;                     // allocatable, millicores
@@ -71,13 +82,16 @@ struct Node {
   bool sharing_ready = true;  // the node's enforcing backend works (L9); whole devices unaffected
   std::int64_t tie_rank = 0;  // lower first when scores tie; equal ranks fall back to the name
   std::vector<Device> devices;
+  std::vector<PairScore> links = {};  // pairs not listed: 0, nothing known
   bool operator==(const Node&) const = default;
 };
 
 // The bounds a Node must keep: names present, no UUID twice, at most kMaxDevicesPerNode devices,
-// no negative quantity, cpu and ram below the bounds that keep sums inside 63 bits.
+// pair scores between two of its devices and each once, no negative quantity, cpu and ram below the
+// bounds that keep sums inside 63 bits.
 inline constexpr std::size_t kMaxDevicesPerNode = 64;
-inline constexpr std::int64_t kMaxCpuMilli = 1'000'000'000;       // a million cores
+inline constexpr std::int64_t kMaxCpuMilli = 1'000'000'000;  // a million cores
+inline constexpr std::int64_t kMostPairScore = 100'000;
 inline constexpr std::int64_t kMaxMemoryMib = 1'000'000'000'000;  // about an exbibyte
 Result<void> check_node(const Node& node);
 

@@ -56,5 +56,35 @@ TEST(Node, NamesTheFieldThatBreaksARule) {
   EXPECT_NE(message([](Node& n) { n.devices.resize(65); }).find("65 devices"), std::string::npos);
 }
 
+TEST(Node, LinksJoinTwoOfItsDevicesOnce) {
+  const auto message = [](std::vector<PairScore> links) {
+    Node node;
+    node.name = "n1";
+    for (const std::string uuid : {"a", "b"}) {
+      node.devices.push_back(device_of(1 << 30, 0));
+      node.devices.back().uuid = uuid;
+    }
+    node.links = std::move(links);
+    const Result<void> result = check_node(node);
+    return result.ok() ? std::string() : result.error().message();
+  };
+  EXPECT_EQ(message({{.a = 1, .b = 0, .score = 200}}), "");
+  EXPECT_EQ(message({{.a = 0, .b = 2, .score = 200}}),
+            "node n1: links has [0, 2, 200]; a pair names two of the node's 2 devices, counted "
+            "from 0");
+  EXPECT_NE(message({{.a = 1, .b = 1}}).find("names two"), std::string::npos);
+  EXPECT_NE(message({{.a = -1, .b = 1}}).find("names two"), std::string::npos);
+  EXPECT_NE(message({{.a = 0, .b = 1, .score = -1}}).find("lies between 0"), std::string::npos);
+  EXPECT_NE(message({{.a = 0, .b = 1}, {.a = 1, .b = 0}}).find("given twice"), std::string::npos);
+}
+
+TEST(Device, LinkSetsCountFromZero) {
+  Node node;
+  node.name = "n1";
+  node.devices.push_back(device_of(1 << 30, 0));
+  node.devices[0].link_set = -2;
+  EXPECT_NE(check_node(node).error().message().find("link set is -2"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace berth::core

@@ -41,6 +41,10 @@ enum class OrderHint : std::uint8_t { policy, pack, spread };
 // MIG instance large enough, or MPS.
 enum class Backend : std::uint8_t { any, guard, mig, mps };
 
+// How the devices of one container must be joined: by a link set (all of them joined by NVSwitch,
+// or pair by pair by NVLink), or as well as possible.
+enum class LinkRule : std::uint8_t { none, preferred, required };
+
 // Which devices may serve. Empty lists do not restrict. A device must pass all of them.
 struct DeviceFilter {
   std::vector<std::string> models;       // exact model, any of
@@ -69,6 +73,7 @@ struct DeviceAsk {
   Backend backend = Backend::any;
   OrderHint node_order = OrderHint::policy;
   OrderHint device_order = OrderHint::policy;
+  LinkRule links = LinkRule::none;  // of several devices; one alone is always joined
 
   static DeviceAsk memory_mib(std::int64_t mib, int count = 1);
   static DeviceAsk fraction_nano(std::int64_t nano, int count = 1);

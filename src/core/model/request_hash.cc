@@ -47,7 +47,8 @@ void add(Hasher& hasher, const DeviceAsk& gpu) {
   hasher.add(gpu.limit_nano);
   hasher.add(static_cast<int>(gpu.mode) | static_cast<int>(gpu.backend) << 4 |
              static_cast<int>(gpu.node_order) << 8 | static_cast<int>(gpu.device_order) << 12 |
-             (gpu.mutex ? 1 : 0) << 16 | (gpu.numa_bind ? 1 : 0) << 17);
+             (gpu.mutex ? 1 : 0) << 16 | (gpu.numa_bind ? 1 : 0) << 17 |
+             static_cast<int>(gpu.links) << 20);
   hasher.add(gpu.compute_milli);
   hasher.add(gpu.mig_profile);
   if (!gpu.filter.empty()) {

@@ -98,6 +98,7 @@ RequestSpec random_spec(std::mt19937_64& random) {
     ask.filter.models = texts(random);
     ask.filter.avoid_uuids = texts(random);
     ask.mutex = random() % 2 == 0;
+    ask.links = static_cast<LinkRule>(random() % 3);
     spec.containers.push_back(
         {"c" + text(random), static_cast<ContainerKind>(random() % 3), std::move(ask)});
   }

@@ -168,10 +168,7 @@ std::vector<Given> divide(const DomainRooms& rooms, const std::vector<Part>& par
 class Chooser {
  public:
   Chooser(const MemberCounts& counts, const LevelRule& rule, const DomainAsk& ask)
-      : domains_(counts.domains()),
-        rule_(rule),
-        ask_(ask),
-        rooms_(counts, rule, ask) {}
+      : domains_(counts.domains()), rule_(rule), ask_(ask), rooms_(counts, rule, ask) {}
 
   DomainChoice run() {
     const int start = rule_.preferred != kNoLevel ? rule_.preferred : rule_.required;

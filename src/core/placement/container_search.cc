@@ -6,52 +6,10 @@
 #include <numeric>
 #include <tuple>
 
+#include "core/placement/link_sets.h"
+#include "core/placement/pick_places.h"
+
 namespace berth::core {
-
-Cause node_refusal(const Shape& shape, const NodeFace& face) {
-  if (face.blocked != Cause::none) {
-    return face.blocked;
-  }
-  if (shape.cpu > face.cpu_free || shape.ram > face.ram_free) {
-    // A request for nothing of a dimension is not refused because that dimension is overdrawn.
-    if ((shape.cpu > 0 && shape.cpu > face.cpu_free) ||
-        (shape.ram > 0 && shape.ram > face.ram_free)) {
-      return Cause::insufficient_node_resource;
-    }
-  }
-  return face.slots_free < 1 ? Cause::no_pod_slot : Cause::none;
-}
-
-AskPlaces places_for(const DeviceAsk& ask, const AskFit& fit, std::span<const DeviceFace> devices,
-                     std::uint64_t allowed) {
-  AskPlaces found;
-  std::uint64_t left = fit.eligible;
-  found.cause = devices.empty() ? Cause::no_devices : Cause::none;
-  if (left !=
-      (devices.size() >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << devices.size()) - 1)) {
-    found.cause = fit.cause;
-  }
-  int count = 0;
-  while (left != 0) {
-    const auto place = static_cast<std::size_t>(std::countr_zero(left));
-    left &= left - 1;
-    const Cause refusal = device_refusal(fit.needs[place], devices[place]);
-    if (refusal != Cause::none) {
-      found.cause = more_advanced(found.cause, refusal);
-    } else if ((allowed >> place & 1U) == 0) {
-      found.cause = more_advanced(found.cause, Cause::reserved_for_other);
-    } else {
-      found.fits |= std::uint64_t{1} << place;
-      ++count;
-    }
-  }
-  if (count >= ask.count) {
-    found.cause = Cause::none;
-  } else if (ask.count > 1 && fit.eligible != 0) {
-    found.cause = Cause::insufficient_devices;
-  }
-  return found;
-}
 
 namespace {
 
@@ -65,6 +23,10 @@ std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
 }
 
 constexpr std::int64_t kSearchBudget = 20'000;  // device visits per task and node
+
+// What devices that are not joined add to the cost of an ask that prefers joined ones: more than
+// policies tell nodes apart by, so that a node with a link set comes first.
+constexpr std::int64_t kNotJoined = kNoCost / 2 - 1;
 
 // Loads of one device by the task's own containers, as far as placed.
 struct PhaseSums {
@@ -296,7 +258,99 @@ class TaskSearcher {
       return true;
     }
     const Item& item = order_[index];
-    return choose(index, ranked_places(item), 0, input_.shape.ask(item.ask).count);
+    const DeviceAsk& ask = input_.shape.ask(item.ask);
+    if (ask.links != LinkRule::none && ask.count > 1) {
+      return place_linked(index);
+    }
+    return choose(index, ranked_places(item), 0, ask.count);
+  }
+
+  // The sets of places that the link rule allows, best first, until the rest fits too.
+  bool place_linked(std::size_t index) {
+    const Item item = order_[index];
+    const DeviceAsk& ask = input_.shape.ask(item.ask);
+    const LinkGraph& graph = *input_.fit.links;
+    std::uint64_t fits = 0;
+    std::vector<int> numa;
+    for (std::size_t place = 0; place < held_.size(); ++place) {
+      ++steps_;
+      const Cause cause = refusal(item, place);
+      fits |= cause == Cause::none ? std::uint64_t{1} << place : 0;
+      result_.cause = more_advanced(result_.cause, cause);
+    }
+    if (std::popcount(fits) < ask.count) {
+      if (order_.size() == 1 && input_.fit.asks[item.ask].eligible != 0) {
+        result_.cause = Cause::insufficient_devices;  // as places_for() says it
+      }
+      return false;
+    }
+    for (const Device& device : input_.on.node.devices) {
+      numa.push_back(device.numa);
+    }
+    const LinkChoices choices = link_choices(
+        graph, {.fits = fits,
+                .count = ask.count,
+                .required = ask.links == LinkRule::required,
+                .numa = ask.numa_bind ? std::span<const int>(numa) : std::span<const int>(),
+                .faces = input_.on.devices,
+                .needs = input_.fit.asks[item.ask].needs,
+                .one_suffices = order_.size() == 1});
+    if (choices.sets.empty()) {
+      result_.cause = more_advanced(
+          result_.cause, ask.links == LinkRule::required ? Cause::no_link_set : Cause::numa_unfit);
+    }
+    for (const std::uint64_t set : choices.sets) {
+      if (take_set(index, set, graph)) {
+        return true;
+      }
+    }
+    steps_ = choices.complete ? steps_ : kSearchBudget;
+    return false;
+  }
+
+  bool take_set(std::size_t index, std::uint64_t set, const LinkGraph& graph) {
+    const Item item = order_[index];
+    ContainerPlaces& chosen = result_.containers[item.ask];
+    chosen.container = item.container;
+    const TaskSearch before = score_so_far();
+    for_each_place(set, [&](std::size_t place) { take(index, place, chosen); });
+    chosen.linked = graph.is_joined(set);
+    if (!chosen.linked) {
+      result_.base = saturating_add(result_.base, kNotJoined);
+    }
+    if (++steps_ < kSearchBudget && this->place(index + 1)) {
+      return true;
+    }
+    for_each_place(set, [&](std::size_t place) { held_[place].pop_back(); });
+    chosen.places.count = 0;
+    chosen.linked = true;
+    put_back(before);
+    return false;
+  }
+
+  // Cost of what is placed so far.
+  TaskSearch score_so_far() const {
+    return {.cause = Cause::none,
+            .containers = {},
+            .base = result_.base,
+            .lost = result_.lost,
+            .opens_idle = result_.opens_idle};
+  }
+  void put_back(const TaskSearch& before) {
+    result_.base = before.base;
+    result_.lost = before.lost;
+    result_.opens_idle = before.opens_idle;
+  }
+
+  void take(std::size_t index, std::size_t place, ContainerPlaces& chosen) {
+    const Candidate candidate = candidate_of(order_[index], place);
+    if (policy_ == nullptr || policy_->adds_up() || (index == 0 && chosen.places.count == 0)) {
+      result_.base = saturating_add(result_.base, candidate.base);
+    }
+    result_.lost |= candidate.lost;
+    result_.opens_idle = result_.opens_idle || input_.on.devices[place].idle;
+    chosen.places.add(place);
+    held_[place].push_back(order_[index]);
   }
 
   // Takes `missing` more places for the item, from ranked[from…] on.
@@ -316,27 +370,14 @@ class TaskSearcher {
         result_.cause = more_advanced(result_.cause, Cause::numa_unfit);
         continue;
       }
-      const Candidate candidate = candidate_of(item, ranked[i]);
-      const TaskSearch before{.cause = Cause::none,
-                              .containers = {},
-                              .base = result_.base,
-                              .lost = result_.lost,
-                              .opens_idle = result_.opens_idle};
-      if (policy_ == nullptr || policy_->adds_up() || (index == 0 && chosen.places.count == 0)) {
-        result_.base = saturating_add(result_.base, candidate.base);
-      }
-      result_.lost |= candidate.lost;
-      result_.opens_idle = result_.opens_idle || input_.on.devices[ranked[i]].idle;
-      chosen.places.add(ranked[i]);
-      held_[ranked[i]].push_back(item);
+      const TaskSearch before = score_so_far();
+      take(index, ranked[i], chosen);
       if (choose(index, ranked, i + 1, missing - 1)) {
         return true;
       }
       held_[ranked[i]].pop_back();
       --chosen.places.count;
-      result_.base = before.base;
-      result_.lost = before.lost;
-      result_.opens_idle = before.opens_idle;
+      put_back(before);
     }
     return false;
   }

@@ -18,6 +18,7 @@ namespace berth::core {
 struct ContainerPlaces {
   std::uint32_t container = 0;
   Places places;
+  bool linked = true;  // false: it prefers joined devices, and got others
 };
 
 struct TaskSearch {

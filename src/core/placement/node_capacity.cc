@@ -1,9 +1,11 @@
 // How many equal members one node can take together.
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "core/placement/container_search.h"
 #include "core/placement/member_counts.h"
+#include "core/placement/pick_places.h"
 
 namespace berth::core {
 
@@ -42,7 +44,7 @@ std::int64_t members_of(std::span<const std::int64_t> capacities, std::int64_t k
 
 std::int64_t members_for(const DeviceAsk& ask, const AskFit& fit,
                          std::span<const DeviceFace> devices, std::uint64_t allowed,
-                         std::int64_t most) {
+                         const LinkGraph* links, std::int64_t most) {
   std::array<std::int64_t, kMaxDevicesPerNode> capacities{};
   const std::uint64_t usable = fit.eligible & allowed;
   for (std::size_t place = 0; place < devices.size(); ++place) {
@@ -50,7 +52,38 @@ std::int64_t members_for(const DeviceAsk& ask, const AskFit& fit,
       capacities[place] = device_capacity(fit.needs[place], devices[place]);
     }
   }
-  return members_of({capacities.data(), devices.size()}, ask.count, most);
+  if (links == nullptr) {
+    return members_of({capacities.data(), devices.size()}, ask.count, most);
+  }
+  // Link sets that do not overlap share no device, so their members add up.
+  std::int64_t members = 0;
+  std::uint64_t left = usable;
+  while (left != 0 && members < most) {
+    const auto place = static_cast<std::size_t>(std::countr_zero(left));
+    const std::uint64_t set = left & (links->joined_to(place) | std::uint64_t{1} << place);
+    left &= ~set;
+    std::vector<std::int64_t> inside;
+    for_each_place(set, [&](std::size_t at) { inside.push_back(capacities[at]); });
+    members += members_of(inside, ask.count, most - members);
+  }
+  return members;
+}
+
+// Link sets that can be counted one by one; null: links bound nothing that is counted here.
+const LinkGraph* countable_links(const DeviceAsk& ask, const StaticFit& fit) {
+  return ask.links == LinkRule::required && ask.count > 1 && fit.links->is_disjoint()
+             ? fit.links.get()
+             : nullptr;
+}
+
+// One app container without a NUMA rule, whose link sets do not overlap if it needs one.
+bool is_countable(const Shape& shape, const StaticFit& fit) {
+  if (shape.simple || fit.asks.empty()) {
+    return true;
+  }
+  const ContainerAsk& container = shape.request.containers()[shape.gpu_containers.front()];
+  return fit.asks.size() == 1 && container.kind == ContainerKind::app && !container.gpu.numa_bind &&
+         (container.gpu.links != LinkRule::required || fit.links->is_disjoint());
 }
 
 }  // namespace
@@ -78,9 +111,10 @@ NodeCapacity count_on_node(const Shape& shape, const NodeFace& face,
                                times(face.ram_free, shape.ram)});
   // Each container on its own bounds the whole; with one simple container there is nothing else.
   for (std::size_t i = 0; i < fit.asks.size() && capacity.members > 0; ++i) {
-    capacity.members = members_for(shape.ask(i), fit.asks[i], devices, allowed, capacity.members);
+    capacity.members = members_for(shape.ask(i), fit.asks[i], devices, allowed,
+                                   countable_links(shape.ask(i), fit), capacity.members);
   }
-  capacity.exact = shape.simple || capacity.members == 0;
+  capacity.exact = capacity.members == 0 || is_countable(shape, fit);
   return capacity;
 }
 

@@ -15,11 +15,14 @@ std::string type_text(const Node& node) {
   fmt::format_to(out, "{},{},{},{},{}", node.cpu.count(), node.ram.in_bytes(), node.pod_slots,
                  node.gpu_replicas, node.sharing_ready ? 1 : 0);
   for (const Device& device : node.devices) {
-    fmt::format_to(out, ";{}:{},{},{},{},{}:{},{},{},{}", device.model.size(), device.model,
+    fmt::format_to(out, ";{}:{},{},{},{},{}:{},{},{},{},{}", device.model.size(), device.model,
                    device.total.has_value() ? device.total->in_bytes() : -1,
                    device.reserve.in_bytes(), device.numa, device.mig_profile.size(),
                    device.mig_profile, device.mig_enabled ? 1 : 0, device.owned ? 1 : 0,
-                   device.sm_sharing ? 1 : 0);
+                   device.sm_sharing ? 1 : 0, device.link_set);
+  }
+  for (const PairScore& link : node.links) {
+    fmt::format_to(out, ";{},{},{}", link.a, link.b, link.score);
   }
   return text;
 }
@@ -65,7 +68,10 @@ void describe(Shape& shape) {
       continue;
     }
     shape.gpu_containers.push_back(i);
-    shape.simple = shape.simple && containers[i].kind == ContainerKind::app && !gpu.numa_bind;
+    const bool linked = gpu.links != LinkRule::none && gpu.count > 1;
+    shape.linked = shape.linked || linked;
+    shape.simple =
+        shape.simple && containers[i].kind == ContainerKind::app && !gpu.numa_bind && !linked;
     shape.by_uuid =
         shape.by_uuid || !gpu.filter.use_uuids.empty() || !gpu.filter.avoid_uuids.empty();
   }
@@ -142,16 +148,15 @@ std::vector<ShapeId> Shapes::release(ShapeId id) {
   return {oldest};
 }
 
-namespace {
-
-std::vector<AskFit> ask_fits(const Shape& shape, const Node& node, int device_cap) {
-  std::vector<AskFit> fits;
+StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
+  StaticFit fit;
+  fit.known = true;
   for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
     const DeviceAsk& ask = shape.ask(i);
     AskFit ask_fit;
     for (std::size_t place = 0; place < node.devices.size(); ++place) {
       const Device& device = node.devices[place];
-      ask_fit.needs.push_back(need_on(ask, device.usable_mib(), node.gpu_replicas, device_cap));
+      ask_fit.needs.push_back(need_on(ask, device.usable_mib(), node.gpu_replicas, device_cap_));
       Cause refusal = static_refusal(ask, node, device);
       if (refusal == Cause::none && ask.is_share() && device.usable_mib() > 0 &&
           ask_fit.needs.back().request == 0) {
@@ -163,36 +168,12 @@ std::vector<AskFit> ask_fits(const Shape& shape, const Node& node, int device_ca
         ask_fit.cause = more_advanced(ask_fit.cause, refusal);
       }
     }
-    fits.push_back(std::move(ask_fit));
+    fit.asks.push_back(std::move(ask_fit));
   }
-  return fits;
-}
-
-// The node with what its operator can mend at any time: a backend that is not ready comes up, a
-// device gets its owner. Shares wait for that (interfaces.md 7); it proves no "never".
-Node mended(const Node& node) {
-  Node better = node;
-  better.sharing_ready = true;
-  for (Device& device : better.devices) {
-    device.owned = true;
+  if (shape.linked) {
+    fit.links = std::make_shared<const LinkGraph>(node);
   }
-  return better;
-}
-
-}  // namespace
-
-StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
-  StaticFit fit;
-  fit.known = true;
-  fit.asks = ask_fits(shape, node, device_cap_);
   fit.never = never_on(shape, node, fit, limit_percent_);
-  if (fit.never != Cause::none) {
-    if (const Node better = mended(node); better != node) {
-      StaticFit hoped;
-      hoped.asks = ask_fits(shape, better, device_cap_);
-      fit.never = never_on(shape, better, hoped, limit_percent_);
-    }
-  }
   fit.could_ever = fit.never == Cause::none;
   return fit;
 }

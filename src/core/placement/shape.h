@@ -17,6 +17,7 @@
 #include "core/model/ids.h"
 #include "core/model/request.h"
 #include "core/model/verdict.h"
+#include "core/placement/link_sets.h"
 #include "core/placement/rules.h"
 
 namespace berth::core {
@@ -55,9 +56,10 @@ struct AskFit {
 
 struct StaticFit {
   bool known = false;
-  bool could_ever = false;    // an empty node of this type could hold the shape
-  Cause never = Cause::none;  // why not
-  std::vector<AskFit> asks;   // parallel to Shape::gpu_containers
+  bool could_ever = false;                 // an empty node of this type could hold the shape
+  Cause never = Cause::none;               // why not
+  std::vector<AskFit> asks;                // parallel to Shape::gpu_containers
+  std::shared_ptr<const LinkGraph> links;  // only of shapes that ask for joined devices
 };
 
 struct Shape {
@@ -67,9 +69,10 @@ struct Shape {
   std::int64_t cpu = 0;                       // millicores
   std::int64_t ram = 0;                       // bytes
   std::vector<std::uint32_t> gpu_containers;  // indices into request.containers()
-  bool simple = true;                         // at most one GPU container, an app, no NUMA rule
+  bool simple = true;                         // at most one GPU container, an app, no rule on sets
   bool constrained = false;                   // node names, labels or tolerations matter
   bool by_uuid = false;                       // static fit differs between nodes of a type
+  bool linked = false;                        // asks for joined devices
   bool hinted = false;                        // asks for an order of nodes or devices of its own
   std::int64_t references = 0;                // workloads of this shape that are known
 
