@@ -168,6 +168,21 @@ TEST_F(Simulate, RecordsARunThatReplays) {
   const Answer answer = berth({"replay", path("run.log")});
   EXPECT_EQ(answer.code, ExitCode::done) << answer.err;
   EXPECT_THAT(answer.out, HasSubstr("events replayed, every answer the same"));
+  EXPECT_EQ(answer.err, "");
+}
+
+TEST_F(Simulate, ReplaySaysThatALogWasCutOffBetweenTwoRecords) {
+  EXPECT_EQ(simulate({"--record", path("run.log")}).code, ExitCode::done);
+  constexpr std::uintmax_t kEndMark = 8;
+  std::filesystem::resize_file(path("run.log"),
+                               std::filesystem::file_size(path("run.log")) - kEndMark);
+  const Answer cut = berth({"replay", path("run.log")});
+  EXPECT_EQ(cut.code, ExitCode::done);
+  EXPECT_THAT(cut.err, HasSubstr("the log has no end mark"));
+  std::filesystem::resize_file(path("run.log"), std::filesystem::file_size(path("run.log")) - 1);
+  const Answer torn = berth({"replay", path("run.log")});
+  EXPECT_EQ(torn.code, ExitCode::usage);
+  EXPECT_THAT(torn.err, HasSubstr("is cut off"));
 }
 
 TEST_F(Simulate, ReplayRefusesWhatIsNoDecisionLog) {

@@ -11,15 +11,7 @@ namespace berth::cli {
 
 namespace {
 
-constexpr Option kOptions[] = {
-    {.name = "--output",
-     .letter = 'o',
-     .kind = ValueKind::choice,
-     .value = "FORMAT",
-     .help = "table, json or yaml",
-     .fallback = "table",
-     .choices = [] { return std::vector<std::string>{"table", "json", "yaml"}; }},
-};
+constexpr Option kOptions[] = {kOutputOption};
 
 constexpr Example kExamples[] = {
     {"berth policies", "every policy with what it does"},

@@ -33,6 +33,10 @@ ExitCode replay(const Arguments& arguments, Console& console) {
     return ExitCode::failed;
   }
   console.out << path << ": " << report->records << " events replayed, every answer the same\n";
+  if (!report->whole) {
+    console.err << "berth replay: " << path
+                << ": the log has no end mark: who wrote it was cut off or has not finished\n";
+  }
   return ExitCode::done;
 }
 

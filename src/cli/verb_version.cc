@@ -7,15 +7,7 @@ namespace berth::cli {
 
 namespace {
 
-constexpr Option kOptions[] = {
-    {.name = "--output",
-     .letter = 'o',
-     .kind = ValueKind::choice,
-     .value = "FORMAT",
-     .help = "table, json or yaml",
-     .fallback = "table",
-     .choices = [] { return std::vector<std::string>{"table", "json", "yaml"}; }},
-};
+constexpr Option kOptions[] = {kOutputOption};
 
 constexpr Example kExamples[] = {
     {"berth version", "name, version and revision"},

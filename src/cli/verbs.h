@@ -2,9 +2,23 @@
 // `commands.cc`.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "cli/command.h"
 
 namespace berth::cli {
+
+// -o of verbs whose table has no wider form.
+inline constexpr Option kOutputOption{
+    .name = "--output",
+    .letter = 'o',
+    .kind = ValueKind::choice,
+    .value = "FORMAT",
+    .help = "table, json or yaml",
+    .fallback = "table",
+    .choices = [] { return std::vector<std::string>{"table", "json", "yaml"}; },
+};
 
 extern const Command kCompletionCommand;
 extern const Command kPoliciesCommand;

@@ -107,6 +107,44 @@ TEST(RunScenario, RefusesNamesThatStandForNothing) {
   }
 }
 
+TEST(RunScenario, RefusesOneIndexForTwoDevices) {
+  const auto report = run_scenario(R"(about: renumbered
+fleet: {spec: n0=2x100MiB, reserve: 0MiB}
+steps:
+  - renumber: {node: n0, indices: [1, 1]}
+    expect: {devices: {n0/g0: {use: free}}}
+)",
+                                   "t.yaml");
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message(), HasSubstr("index 1 is given to two devices of n0"));
+}
+
+TEST(RunScenario, SuggestsOnlyCausesThatHaveAName) {
+  const auto report = run_scenario(R"(about: a cause that is none
+fleet: {spec: n0=1x100MiB, reserve: 0MiB}
+steps:
+  - submit: {uid: a, gpu_memory: 1MiB}
+    expect: {workloads: {a: {cause: x}}}
+)",
+                                   "t.yaml");
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message(), HasSubstr("known are NoNodeMatches, "));
+  EXPECT_THAT(report.error().message(), testing::Not(HasSubstr("did you mean ''")));
+}
+
+TEST(RunScenario, ShowsControlCharactersAsNumbers) {
+  const ScenarioReport report = report_of(R"(about: "a \e[31m name"
+fleet: {spec: n0=1x100MiB, reserve: 0MiB}
+steps:
+  - submit: {uid: "a\e[2J", gpu_memory: 1MiB}
+    expect: {workloads: {"a\e[2J": waiting}}
+)");
+  for (const std::string& text : {table_text(report), failures_text(report)}) {
+    EXPECT_THAT(text, HasSubstr("a\\x1b[2J"));
+    EXPECT_THAT(text, testing::Not(HasSubstr("\x1b")));
+  }
+}
+
 TEST(RunScenario, GivesTheSameTranscriptEveryTime) {
   EXPECT_EQ(json_text({report_of(kShare)}), json_text({report_of(kShare)}));
   const std::string table = table_text(report_of(kShare));

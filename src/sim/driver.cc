@@ -153,6 +153,7 @@ Result<void> Driver::compare_books() const {
 
 Result<void> Driver::finish() {
   if (setup_.hooks.record == nullptr) return success();
+  core::append_end(log_);
   TRY_VOID(setup_.hooks.record->write(log_));
   log_.clear();
   return success();

@@ -84,7 +84,7 @@ Result<OutputFile> OutputFile::create(std::string path) {
       std::free(real);
     }
   }
-  std::string temporary = path + ".XXXXXX";
+  std::string temporary = path + ".partial.XXXXXX";
   const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (descriptor < 0) return failed(std::strerror(errno));
   const mode_t mask = ::umask(0);

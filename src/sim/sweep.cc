@@ -49,6 +49,7 @@ Result<std::vector<RunResult>> run_sweep(const Scene& scene, const std::vector<R
   const std::int64_t total = events_each * static_cast<std::int64_t>(specs.size());
   std::vector<std::optional<Result<RunResult>>> results(specs.size());
   Shared shared;
+  shared.stop = options.cancelled != nullptr && options.cancelled->load();  // before it began
   const Clock::time_point begin = Clock::now();
   const auto report = [&] {
     if (!options.on_progress) return;

@@ -243,35 +243,62 @@ void read_actions(WireReader& wire, std::vector<LoggedAction>& actions) {
   }
 }
 
+// All of a block was read, and nothing but it.
+Result<void> all_read(WireReader& wire, std::string_view last) {
+  if (!wire.failed() && !wire.at_end()) {
+    wire.fail(fmt::format("bytes follow {}", last));
+  }
+  if (wire.failed()) {
+    return wire.error();
+  }
+  return success();
+}
+
 }  // namespace
 
 void append_header(std::string& out, const EngineConfig& config) {
   out += kLogMagic;
-  WireWriter wire(out);
-  wire.number(kLogVersion);
-  FieldWriter io(wire);
-  fields(io, config);
+  {
+    WireWriter(out).number(kLogVersion);
+  }
+  WireBlock block(out);
+  {
+    WireWriter wire(out);
+    FieldWriter io(wire);
+    fields(io, config);
+  }
+  block.close();
 }
 
+void append_end(std::string& out) { WireBlock(out).close(); }
+
 void append_event(std::string& out, const Event& event) {
-  WireWriter wire(out);
-  wire.signed_number(event.time.ms());
-  write_variant(wire, event.body);
+  WireBlock block(out);
+  {
+    WireWriter wire(out);
+    wire.signed_number(event.time.ms());
+    write_variant(wire, event.body);
+  }
+  block.close();
 }
 
 void append_actions(std::string& out, std::span<const Action> actions, GrantFinder grants) {
   static const std::vector<ContainerGrant> kNowhere;
-  WireWriter wire(out);
-  FieldWriter io(wire);
-  wire.number(actions.size());
-  for (const Action& action : actions) {
-    write_variant(wire, action);
-    if (has_places(action)) {
-      const Grant* grant =
-          grants.find == nullptr ? nullptr : grants.find(grants.holder, workload_of(action));
-      io(grant == nullptr ? kNowhere : grant->containers);
+  WireBlock block(out);
+  {
+    WireWriter wire(out);
+    FieldWriter io(wire);
+    wire.number(actions.size());
+    for (const Action& action : actions) {
+      write_variant(wire, action);
+      if (has_places(action)) {
+        const Grant* grant =
+            grants.find == nullptr ? nullptr : grants.find(grants.holder, workload_of(action));
+        io(grant == nullptr ? kNowhere : grant->containers);
+      }
     }
   }
+  block.close();
 }
 
 Result<LogReader> LogReader::open(std::string_view log) {
@@ -287,43 +314,67 @@ Result<LogReader> LogReader::open(std::string_view log) {
                     "release that recorded it",
                     version, kLogVersion));
   }
-  EngineConfig config;
-  FieldReader io(wire);
-  fields(io, config);
   if (wire.failed()) {
     return wire.error();
   }
-  return LogReader(log, wire.offset(), std::move(config));
+  const std::size_t start = wire.offset();
+  const Result<BlockView> block = read_block(log.substr(start));
+  if (!block.ok()) {
+    return invalid_argument(
+        fmt::format("decision log, byte {}: the header {}", start, block.error().message()));
+  }
+  EngineConfig config;
+  WireReader in(block->bytes, start + WireBlock::kHead);
+  FieldReader io(in);
+  fields(io, config);
+  TRY_VOID(all_read(in, "the configuration"));
+  return LogReader(log, start + block->size, std::move(config));
+}
+
+Result<BlockView> LogReader::block_at(std::size_t offset) const {
+  const Result<BlockView> block = read_block(log_.substr(offset));
+  if (block.ok()) {
+    return block;
+  }
+  return invalid_argument(fmt::format("decision log, byte {}: record {} {}", offset, records_ + 1,
+                                      block.error().message()));
 }
 
 Result<std::optional<LogRecord>> LogReader::next() {
   if (next_ == log_.size()) {
     return std::optional<LogRecord>();
   }
-  WireReader wire(log_.substr(next_), next_);
+  TRY(const BlockView told, block_at(next_));
+  if (told.bytes.empty()) {
+    if (next_ + told.size < log_.size()) {
+      return invalid_argument(
+          fmt::format("decision log, byte {}: bytes follow the end mark", next_ + told.size));
+    }
+    ended_ = true;
+    return std::optional<LogRecord>();
+  }
+  TRY(const BlockView answered, block_at(next_ + told.size));
+  WireReader wire(told.bytes, next_ + WireBlock::kHead);
   LogRecord record{.offset = next_, .event = {Time(wire.signed_number()), {}}, .actions = {}};
   read_variant(wire, record.event.body, "the kind of an event");
-  const std::size_t start = wire.offset();
-  std::vector<LoggedAction> actions;
-  read_actions(wire, actions);
-  if (wire.failed()) {
-    return wire.error();
-  }
-  record.actions = log_.substr(start, wire.offset() - start);
-  next_ = wire.offset();
+  TRY_VOID(all_read(wire, "the event"));
+  record.actions = log_.substr(next_ + told.size, answered.size);
+  TRY_VOID(decode_actions(record.actions, next_ + told.size));
+  next_ += told.size + answered.size;
+  ++records_;
   return std::optional(std::move(record));
 }
 
 Result<std::vector<LoggedAction>> decode_actions(std::string_view bytes, std::size_t offset) {
-  WireReader wire(bytes, offset);
+  const Result<BlockView> block = read_block(bytes);
+  if (!block.ok()) {
+    return invalid_argument(
+        fmt::format("decision log, byte {}: the answer {}", offset, block.error().message()));
+  }
+  WireReader wire(block->bytes, offset + WireBlock::kHead);
   std::vector<LoggedAction> actions;
   read_actions(wire, actions);
-  if (!wire.failed() && !wire.at_end()) {
-    wire.fail("bytes follow the last action");
-  }
-  if (wire.failed()) {
-    return wire.error();
-  }
+  TRY_VOID(all_read(wire, "the last action"));
   return actions;
 }
 

@@ -13,7 +13,8 @@
 //   }
 //
 // Layout: kLogMagic, version, EngineConfig, then records of one event and the actions that answered
-// it. Numbers are varints, signed ones zigzag, texts carry their length; the lists of fields are in
+// it; the configuration, each event and each list of actions are a block with a checksum. Numbers
+// are varints, signed ones zigzag, texts carry their length; the lists of fields are in
 // log_fields.h. Tags are the positions in EventBody and Action, which are part of the format.
 // Writing allocates nothing but the growth of the buffer. Reading trusts no byte: an error names
 // the offset, and memory stays proportional to the input. Thread-safety: free functions over
@@ -36,9 +37,12 @@
 namespace berth::core {
 
 inline constexpr std::string_view kLogMagic = "berthlog";
-inline constexpr std::uint64_t kLogVersion = 2;
+inline constexpr std::uint64_t kLogVersion = 3;
 
 void append_header(std::string& out, const EngineConfig& config);
+// The end mark, an empty block: nothing follows. A log without one was cut off between two records,
+// or somebody still writes it.
+void append_end(std::string& out);
 void append_event(std::string& out, const Event& event);
 
 // Where the encoder finds the grant of a workload: any holder of grants. Null when there is none.
@@ -73,7 +77,7 @@ struct LoggedAction {
 struct LogRecord {
   std::size_t offset = 0;  // of its first byte
   Event event;
-  std::string_view actions;  // encoded, a part of the log given to open()
+  std::string_view actions;  // their block, a part of the log given to open()
 };
 
 class LogReader {
@@ -82,22 +86,28 @@ class LogReader {
   static Result<LogReader> open(std::string_view log);
 
   const EngineConfig& config() const { return config_; }
+  // The end mark was read.
+  bool ended() const { return ended_; }
 
-  // Empty at the end. Errors: the log ends inside a record, an unknown tag, an absurd length, a
-  // workload that breaks a rule. After an error the reader stays where it was: the records before
-  // it are good.
+  // Empty at the end. Errors, with the record's number and byte: the log ends inside it, it is
+  // damaged; or it is whole and has an unknown tag, an absurd length, a workload that breaks a
+  // rule. After an error the reader stays where it was: the records before it are good.
   Result<std::optional<LogRecord>> next();
 
  private:
   LogReader(std::string_view log, std::size_t next, EngineConfig config)
       : log_(log), next_(next), config_(std::move(config)) {}
 
+  Result<BlockView> block_at(std::size_t offset) const;
+
   std::string_view log_;
   std::size_t next_ = 0;
+  std::size_t records_ = 0;  // read so far
+  bool ended_ = false;
   EngineConfig config_;
 };
 
-// The actions of one record. `offset` is that of bytes[0] in the log, for messages.
+// The actions of one block. `offset` is that of bytes[0] in the log, for messages.
 Result<std::vector<LoggedAction>> decode_actions(std::string_view bytes, std::size_t offset = 0);
 
 }  // namespace berth::core

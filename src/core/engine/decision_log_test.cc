@@ -22,6 +22,16 @@ std::string header() {
   return log;
 }
 
+// A record whose event has these bytes, and no answer: whole, whatever it says.
+std::string whole_record(std::string_view event) {
+  std::string record;
+  WireBlock block(record);
+  record += event;
+  block.close();
+  append_actions(record, {});
+  return record;
+}
+
 // One grant, as a holder of grants would give it to the encoder.
 GrantFinder finder_of(const Grant& grant) {
   return {&grant, [](const void* holder, WorkloadId) { return static_cast<const Grant*>(holder); }};
@@ -146,34 +156,78 @@ TEST(DecisionLog, EveryTruncationIsAnErrorThatNamesAByteOrEndsBetweenRecords) {
   EXPECT_EQ(clean_ends, 2 * kEventKinds);  // after the header and after each record but the last
 }
 
-TEST(DecisionLog, FlippedBitsAreReadOrRefusedButNeverCrash) {
+TEST(DecisionLog, EveryFlippedBitIsSeenAndSaidOfItsRecord) {
   RandomValues random(11);
-  for (std::size_t stride = 1; stride <= 3; ++stride) {
-    const std::string log = random_log(random, kEventKinds);
-    std::size_t refused = 0;
-    for (std::size_t bit = 0; bit < 8 * log.size(); bit += stride) {
-      std::string flipped = log;
-      char& byte = flipped[bit / 8];
-      byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (bit % 8)));
-      refused += read_all(flipped).ok() ? 0u : 1u;
-    }
-    EXPECT_GT(refused, 0u);
+  const std::string log = random_log(random, kEventKinds);
+  const LogReader whole = LogReader::open(log).value();
+  std::size_t damaged = 0;
+  for (std::size_t bit = 8 * kLogMagic.size(); bit < 8 * log.size(); ++bit) {
+    std::string flipped = log;
+    char& byte = flipped[bit / 8];
+    byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (bit % 8)));
+    const auto read = read_all(flipped);
+    ASSERT_FALSE(read.ok()) << "bit " << bit;
+    damaged +=
+        read.error().message().ends_with("is damaged: its checksum does not match") ? 1U : 0U;
   }
+  EXPECT_GT(damaged, 7 * log.size());  // the others hit a length or the version
+}
+
+TEST(DecisionLog, SaysWhetherItWasWrittenToItsEnd) {
+  std::string log = header();
+  append_event(log, Event{Time(1), NodeRemoved{"n1"}});
+  append_actions(log, {});
+  const auto ended = [](std::string_view bytes) {
+    LogReader reader = LogReader::open(bytes).value();
+    EXPECT_TRUE(reader.next().value().has_value());
+    EXPECT_FALSE(reader.next().value().has_value());
+    return reader.ended();
+  };
+  EXPECT_FALSE(ended(log));
+  append_end(log);
+  EXPECT_TRUE(ended(log));
+  append_event(log, Event{Time(2), TimeReached{}});
+  LogReader reader = LogReader::open(log).value();
+  ASSERT_TRUE(reader.next().ok());
+  EXPECT_TRUE(reader.next().error().message().ends_with("bytes follow the end mark"));
+}
+
+TEST(DecisionLog, SaysWhichRecordIsDamaged) {
+  std::string log = header();
+  for (int i = 1; i <= 3; ++i) {
+    append_event(log, Event{Time(i), NodeRemoved{"node-" + std::to_string(i)}});
+    append_actions(log, {});
+  }
+  const std::size_t at = log.find("node-2");
+  log[at] = 'N';
+  LogReader reader = LogReader::open(log).value();
+  ASSERT_TRUE(reader.next().value().has_value());
+  const auto broken = reader.next();
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.error().message(), "decision log, byte " + std::to_string(at - 11) +
+                                          ": record 2 is damaged: its checksum does not match");
+}
+
+// The checksum and the layout of a block are part of the format.
+TEST(DecisionLog, ABlockHasTheSameBytesOnEveryMachine) {
+  EXPECT_EQ(checksum(""), 0x084ea4b7U);
+  EXPECT_EQ(checksum("berth"), 0x8978913cU);
+  EXPECT_EQ(checksum("decision log"), 0x60d405ceU);
+  EXPECT_NE(checksum(std::string(8, '\0')), checksum(std::string(7, '\0')));
 }
 
 TEST(DecisionLog, AnErrorLeavesTheRecordsBeforeItGood) {
   std::string log = header();
   append_event(log, Event{Time(1), NodeRemoved{"n1"}});
   append_actions(log, {});
-  const std::size_t good = log.size();
   append_event(log, Event{Time(2), NodeRemoved{"n2"}});  // and then the power went
   LogReader reader = LogReader::open(log).value();
   ASSERT_TRUE(reader.next().value().has_value());
   for (int i = 0; i < 2; ++i) {
     const auto broken = reader.next();
     ASSERT_FALSE(broken.ok());
-    EXPECT_EQ(broken.error().message(),
-              "decision log, byte " + std::to_string(good + 5) + ": the log ends inside a number");
+    EXPECT_EQ(broken.error().message(), "decision log, byte " + std::to_string(log.size()) +
+                                            ": record 2 is cut off: 0 bytes are left");
   }
 }
 
@@ -182,47 +236,49 @@ TEST(DecisionLog, RefusesWhatIsNotALog) {
             "not a decision log: it does not begin with \"berthlog\"");
   EXPECT_FALSE(LogReader::open("time,event\n1,submit\n").ok());
   EXPECT_EQ(LogReader::open("berthlog\x01").error().message(),
-            "decision log of version 1; this program reads version 2: replay it with the release "
+            "decision log of version 1; this program reads version 3: replay it with the release "
             "that recorded it");
   EXPECT_EQ(LogReader::open("berthlog").error().message(),
             "decision log, byte 8: the log ends inside a number");
 }
 
 TEST(DecisionLog, RefusesAnUnknownTag) {
-  const std::string log = header() + std::string("\x02\x7F", 2);
+  const std::string log = header() + whole_record("\x02\x7F");
   LogReader reader = LogReader::open(log).value();
   EXPECT_EQ(reader.next().error().message(),
-            "decision log, byte " + std::to_string(log.size() - 1) +
+            "decision log, byte " + std::to_string(header().size() + WireBlock::kHead + 1) +
                 ": the kind of an event is 127; the largest known is 14");
 }
 
 TEST(DecisionLog, RefusesALengthThatTheInputCannotHold) {
   // A removed node whose name claims 2^40 bytes.
-  const std::string log = header() + std::string("\x02\x01\x80\x80\x80\x80\x80\x20", 8);
+  const std::string log = header() + whole_record("\x02\x01\x80\x80\x80\x80\x80\x20");
   LogReader reader = LogReader::open(log).value();
   EXPECT_EQ(reader.next().error().message(),
-            "decision log, byte " + std::to_string(log.size() - 6) +
+            "decision log, byte " + std::to_string(header().size() + WireBlock::kHead + 2) +
                 ": a length of 1099511627776 where 0 bytes are left");
 }
 
 TEST(DecisionLog, RefusesANumberOfMoreThan64Bits) {
-  const std::string log = header() + std::string(9, '\xFF') + "\x02";
+  const std::string log = header() + whole_record(std::string(9, '\xFF') + "\x02");
   LogReader reader = LogReader::open(log).value();
   EXPECT_EQ(reader.next().error().message(),
-            "decision log, byte " + std::to_string(header().size()) + ": a number exceeds 64 bits");
+            "decision log, byte " + std::to_string(header().size() + WireBlock::kHead) +
+                ": a number exceeds 64 bits");
 }
 
 TEST(DecisionLog, RefusesAWorkloadThatBreaksARule) {
   RequestSpec spec;
   spec.containers.push_back(
       {.name = "main", .kind = ContainerKind::app, .gpu = DeviceAsk::memory_mib(4096)});
-  std::string log = header();
-  append_event(log, Event{Time(1), WorkloadSubmitted{Workload::task(
-                                       "job", Request::create(std::move(spec)).value())}});
-  append_actions(log, {});
-  const std::size_t at = log.find(std::string("\x80\x40", 2));  // 4096, zigzag
+  std::string event;
+  append_event(event, Event{Time(1), WorkloadSubmitted{Workload::task(
+                                         "job", Request::create(std::move(spec)).value())}});
+  event.erase(0, WireBlock::kHead);
+  const std::size_t at = event.find(std::string("\x80\x40", 2));  // 4096, zigzag
   ASSERT_NE(at, std::string::npos);
-  log[at + 1] = '\0';  // 0 MiB
+  event[at + 1] = '\0';  // 0 MiB
+  const std::string log = header() + whole_record(event);
   LogReader reader = LogReader::open(log).value();
   const auto record = reader.next();
   ASSERT_FALSE(record.ok());

@@ -50,6 +50,7 @@ Result<ReplayReport> replay(std::string_view log) {
   for (;;) {
     TRY(const std::optional<LogRecord> record, reader.next());
     if (!record.has_value()) {
+      report.whole = reader.ended();
       return report;
     }
     ++report.records;

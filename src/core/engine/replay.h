@@ -28,6 +28,7 @@ struct ReplayDifference {
 
 struct ReplayReport {
   std::size_t records = 0;  // that were replayed, the differing one included
+  bool whole = false;       // the log has its end mark
   std::optional<ReplayDifference> difference;
 };
 

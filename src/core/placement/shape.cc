@@ -148,15 +148,16 @@ std::vector<ShapeId> Shapes::release(ShapeId id) {
   return {oldest};
 }
 
-StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
-  StaticFit fit;
-  fit.known = true;
+namespace {
+
+std::vector<AskFit> ask_fits(const Shape& shape, const Node& node, int device_cap) {
+  std::vector<AskFit> fits;
   for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
     const DeviceAsk& ask = shape.ask(i);
     AskFit ask_fit;
     for (std::size_t place = 0; place < node.devices.size(); ++place) {
       const Device& device = node.devices[place];
-      ask_fit.needs.push_back(need_on(ask, device.usable_mib(), node.gpu_replicas, device_cap_));
+      ask_fit.needs.push_back(need_on(ask, device.usable_mib(), node.gpu_replicas, device_cap));
       Cause refusal = static_refusal(ask, node, device);
       if (refusal == Cause::none && ask.is_share() && device.usable_mib() > 0 &&
           ask_fit.needs.back().request == 0) {
@@ -168,12 +169,40 @@ StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
         ask_fit.cause = more_advanced(ask_fit.cause, refusal);
       }
     }
-    fit.asks.push_back(std::move(ask_fit));
+    fits.push_back(std::move(ask_fit));
   }
+  return fits;
+}
+
+// The node with what its operator can mend at any time: a backend that is not ready comes up, a
+// device gets its owner. Shares wait for that (interfaces.md 7); it proves no "never".
+Node mended(const Node& node) {
+  Node better = node;
+  better.sharing_ready = true;
+  for (Device& device : better.devices) {
+    device.owned = true;
+  }
+  return better;
+}
+
+}  // namespace
+
+StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
+  StaticFit fit;
+  fit.known = true;
+  fit.asks = ask_fits(shape, node, device_cap_);
   if (shape.linked) {
     fit.links = std::make_shared<const LinkGraph>(node);
   }
   fit.never = never_on(shape, node, fit, limit_percent_);
+  if (fit.never != Cause::none) {
+    if (const Node better = mended(node); better != node) {
+      StaticFit hoped;
+      hoped.asks = ask_fits(shape, better, device_cap_);
+      hoped.links = fit.links;
+      fit.never = never_on(shape, better, hoped, limit_percent_);
+    }
+  }
   fit.could_ever = fit.never == Cause::none;
   return fit;
 }

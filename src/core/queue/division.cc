@@ -7,6 +7,26 @@
 
 namespace berth::core {
 
+namespace {
+
+struct Part {
+  std::int64_t floor = 0;
+  Int128 remainder = 0;
+};
+
+// amount · claim / sum of all claims. Most quotients fit a word, whose division is far cheaper.
+Part part_of(std::int64_t amount, Int128 claim, Int128 sum) {
+  const Int128 product = claim * amount;
+  if (product >> 63 == 0 && sum >> 63 == 0) {
+    const auto above = static_cast<std::int64_t>(product);
+    const auto below = static_cast<std::int64_t>(sum);
+    return {.floor = above / below, .remainder = above % below};
+  }
+  return {.floor = static_cast<std::int64_t>(product / sum), .remainder = product % sum};
+}
+
+}  // namespace
+
 std::int64_t need_of(const Sibling& sibling) {
   const std::int64_t wanted = std::max(sibling.demand, sibling.reserved);
   return sibling.limit == kUnlimited ? wanted : std::min(sibling.limit, wanted);
@@ -91,11 +111,10 @@ void Division::scale_class(std::span<const std::uint32_t> members, std::int64_t 
   }
   const std::int64_t whole = rest;
   for (Player& player : players_) {
-    const Int128 product = player.claim * whole;
-    const auto floor = static_cast<std::int64_t>(product / sum);
-    player.remainder = product % sum;
-    shares_[player.at].deserved = floor;
-    rest -= floor;
+    const Part part = part_of(whole, player.claim, sum);
+    player.remainder = part.remainder;
+    shares_[player.at].deserved = part.floor;
+    rest -= part.floor;
   }
   give_units(players_, rest, &DivisionShare::deserved);
 }
@@ -115,25 +134,29 @@ void Division::share_surplus(std::span<const std::uint32_t> members, std::int64_
   give_units(floored_, rest, &DivisionShare::fair);
 }
 
-// N_q = max(0, W·10^9 + k·(W·10^6 - u·ΣW)), or W if all of these are 0.
+// N_q = max(0, W·10^9 + k·(W·10^6 - u·ΣW)), or W if all of these are 0. Where nobody has a history
+// W itself stands in the same proportions, and in smaller numbers.
 void Division::set_claims() {
   Int128 weights = 0;
-  for (const Player& player : players_) {
-    weights += siblings_[player.at].weight;
-  }
-  bool any = false;
+  bool history = false;
   for (Player& player : players_) {
     const Sibling& sibling = siblings_[player.at];
-    const Int128 weight = sibling.weight;
-    player.claim =
-        std::max<Int128>(0, weight * 1'000'000'000 +
-                                sibling.history_k * (weight * kUseScale - sibling.use * weights));
-    any = any || player.claim > 0;
+    player.claim = sibling.weight;
+    weights += sibling.weight;
+    history = history || sibling.history_k != 0;
   }
-  if (!any) {
-    for (Player& player : players_) {
-      player.claim = siblings_[player.at].weight;
-    }
+  const auto claim_of = [&](const Player& player) {
+    const Sibling& sibling = siblings_[player.at];
+    const Int128 weight = sibling.weight;
+    return weight * 1'000'000'000 +
+           sibling.history_k * (weight * kUseScale - sibling.use * weights);
+  };
+  if (!history ||
+      std::ranges::none_of(players_, [&](const Player& player) { return claim_of(player) > 0; })) {
+    return;
+  }
+  for (Player& player : players_) {
+    player.claim = std::max<Int128>(0, claim_of(player));
   }
 }
 
@@ -150,11 +173,11 @@ bool Division::play_round(std::int64_t& rest) {
   bool again = false;
   floored_.clear();
   for (Player& player : players_) {
-    const Int128 product = player.claim * offered;
-    const auto floor = static_cast<std::int64_t>(product / sum);
-    player.remainder = product % sum;
-    const std::int64_t given = std::min(player.missing, floor);
-    again = again || player.missing < floor || (player.missing == floor && player.remainder > 0);
+    const Part part = part_of(offered, player.claim, sum);
+    player.remainder = part.remainder;
+    const std::int64_t given = std::min(player.missing, part.floor);
+    again = again || player.missing < part.floor ||
+            (player.missing == part.floor && player.remainder > 0);
     shares_[player.at].fair += given;
     player.missing -= given;
     rest -= given;

@@ -171,11 +171,20 @@ class QueueTree {
   // Leaf to root, every level and every dimension of the charge.
   std::vector<QuotaChainLink> chain(QueueId leaf, const Charge& charge, Counting counting) const;
 
-  // Of several leaves' first workloads the one whose turn it is (4.4): from the root down, at each
-  // queue the child that comes first, on sums without what is releasing; the dominant ratio is over
-  // all dimensions. Index into `heads`, at most one per leaf, not empty. To be
-  // asked again after every grant.
+  // D' or F alone.
+  std::int64_t share(QueueId queue, QuotaDimensionId dimension, Entitlement entitlement) const;
+
+  // Whose turn it is (4.4): from the root down, at each queue the child that comes first: below F
+  // in all needed dimensions, within D' with its workload added, priority, lower dominant ratio
+  // over all dimensions with it added, creation time, name. On sums without what is releasing.
+  //
+  // Asked of given first workloads: index into `heads`, at most one per leaf, not empty.
   std::size_t first(std::span<const QueueHead> heads) const;
+  // Kept over a pass of many grants: a leaf's first workload is told once, and a booking costs what
+  // lies on its path. None if no leaf has one.
+  void set_head(QueueId leaf, const Charge& charge);
+  void clear_head(QueueId leaf);
+  std::optional<QueueId> next() const;
 
   // Decay of past use (4.3). sample: to be called at least every kSampleStep; catches up on whole
   // steps. note_grant: at a grant, so that bursts do not slip through.

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/wide.h"
 #include "core/queue/division.h"
 #include "core/queue/exact_sum.h"
 #include "core/queue/queue_tree.h"
@@ -78,6 +80,31 @@ struct QueuePlace {
   }
 };
 
+// alloc / allocatable; the denominator is at least 1.
+struct DominantRatio {
+  std::int64_t above = 0;
+  std::int64_t below = 1;
+  std::strong_ordering operator<=>(const DominantRatio& other) const {
+    return Int128{above} * other.below <=> Int128{other.above} * below;
+  }
+};
+
+// How a queue stands among its siblings when a given workload is its next.
+struct QueueStanding {
+  bool above_fair = false;      // not below F in all needed dimensions
+  bool above_deserved = false;  // not within D' with the workload added
+  DominantRatio ratio;
+};
+
+// What next() remembers of a queue.
+struct QueueTurn {
+  bool stale = true;  // the rest must be found anew
+  QueueId leaf;       // whose head stands for the queue; none if no leaf below has one
+  QueueStanding standing;
+  bool has_head = false;  // of a leaf
+  Charge head;
+};
+
 struct QueueNode {
   std::string name;
   QueueSpec spec;
@@ -91,6 +118,7 @@ struct QueueNode {
   QueueId blocked_by;              // itself or the nearest above that is held or stopped
   std::int64_t decay = 0;          // A; 0 = no history
   std::vector<QueuePlace> places;  // by dimension
+  QueueTurn turn;
   // By slot, whether or not somebody names it: what a new configuration starts from.
   std::vector<BookedSums> own;
   std::vector<std::int64_t> own_demand;
@@ -173,6 +201,13 @@ struct QueueTree::Impl {
   QuotaRefusal never_beside_reservations(QueueId leaf);
   QuotaFigures figures(QueueId queue, QuotaDimensionId d);
   QueueId child_of_root_above(QueueId leaf) const;
+
+  // tree_race.cc
+  QueueStanding standing_of(QueueId queue, const Charge& charge);
+  bool goes_before(QueueId a, const QueueStanding& of_a, QueueId b,
+                   const QueueStanding& of_b) const;
+  void turn_changed(QueueId queue);
+  void find_turn(QueueId queue);
 
   // Kept between calls so that none allocates in the long run.
   std::vector<ChargeNeed> needs_memory;

@@ -197,6 +197,7 @@ void QueueTree::Impl::set_terms() {
                      : 0;
     any_history = any_history || each.decay > 0;
     each.places.assign(dimensions.size(), {});
+    each.turn.stale = true;
     std::vector<bool> seen(dimensions.size(), false);
     for (QueuePlace& fresh : each.places) {
       fresh.weight = each.listed ? 1 : 0;

@@ -255,6 +255,13 @@ QuotaFigures QueueTree::Impl::figures(QueueId queue, QuotaDimensionId d) {
           .decayed_use = here.use};
 }
 
+std::int64_t QueueTree::share(QueueId queue, QuotaDimensionId dimension,
+                              Entitlement entitlement) const {
+  impl_->settle_path(queue, dimension);
+  const DivisionShare& share = impl_->place(queue, dimension).share;
+  return entitlement == Entitlement::deserved ? share.deserved : share.fair;
+}
+
 QuotaFigures QueueTree::figures(QueueId queue, QuotaDimensionId dimension) const {
   return impl_->figures(queue, dimension);
 }

@@ -1,153 +1,150 @@
 // Whose turn it is (queues-gangs-topology.md 4.4): from the leaves up, at every queue the child
-// that comes first stands for it. The order of two siblings is a total one, so neither the order of
-// the heads nor that of the comparisons matters.
+// that comes first stands for it. The order of two siblings is a total one, so the order in which
+// they are compared does not matter.
 #include <algorithm>
 
 #include "base/assert.h"
-#include "base/wide.h"
 #include "core/queue/queue_tree_impl.h"
 
 namespace berth::core {
 
+QueueStanding QueueTree::Impl::standing_of(QueueId queue, const Charge& charge) {
+  QueueStanding standing;
+  const std::span<const ChargeNeed> all = needs(charge);
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    const QuotaDimensionId d(i);
+    const std::int64_t per_whole = dimensions[i].per_whole;
+    settle_path(queue, d);
+    const QueuePlace& here = place(queue, d);
+    const ExactSum* alloc = &here.sums.future;
+    const auto need = std::ranges::find(all, d, &ChargeNeed::dimension);
+    if (need != all.end()) {
+      standing.above_fair |=
+          alloc->compare(here.share.fair, per_whole) != std::strong_ordering::less;
+      tried = *alloc;
+      tried.add(need->amount);
+      alloc = &tried;
+      standing.above_deserved |=
+          alloc->compare(here.share.deserved, per_whole) == std::strong_ordering::greater;
+    }
+    const std::int64_t entitled = std::max(here.share.deserved, here.share.fair);
+    const std::int64_t allocatable =
+        here.limit == kUnlimited ? entitled : std::min(here.limit, entitled);
+    const DominantRatio ratio{.above = alloc->rounded_up(per_whole),
+                              .below = std::max<std::int64_t>(1, allocatable)};
+    if (standing.ratio < ratio) {
+      standing.ratio = ratio;
+    }
+  }
+  return standing;
+}
+
+bool QueueTree::Impl::goes_before(QueueId a, const QueueStanding& of_a, QueueId b,
+                                  const QueueStanding& of_b) const {
+  if (of_a.above_fair != of_b.above_fair) {
+    return of_b.above_fair;
+  }
+  if (of_a.above_deserved != of_b.above_deserved) {
+    return of_b.above_deserved;
+  }
+  const QueueNode& left = node(a);
+  const QueueNode& right = node(b);
+  if (left.spec.priority != right.spec.priority) {
+    return left.spec.priority > right.spec.priority;
+  }
+  const std::strong_ordering order = of_a.ratio <=> of_b.ratio;
+  return order != std::strong_ordering::equal ? order == std::strong_ordering::less
+                                              : left.rank < right.rank;
+}
+
 namespace {
 
-// alloc / allocatable; the denominator is at least 1.
-struct Ratio {
-  std::int64_t above = 0;
-  std::int64_t below = 1;
-  std::strong_ordering operator<=>(const Ratio& other) const {
-    return Int128{above} * other.below <=> Int128{other.above} * below;
-  }
-};
-
-// A queue in the race, with the head that stands for it.
+// A queue with the head that stands for it.
 struct Runner {
   QueueId queue;
   std::size_t head = 0;
-  bool above_fair = false;                    // not below F in all needed dimensions
-  bool above_deserved = false;                // not within D' with the workload added
-  std::optional<Ratio> ratio = std::nullopt;  // found when it is needed
-};
-
-class Race {
- public:
-  Race(QueueTree::Impl& tree, std::span<const QueueHead> heads) : tree_(tree), heads_(heads) {}
-
-  std::size_t winner() {
-    for (std::size_t i = 0; i < heads_.size(); ++i) {
-      enter(heads_[i].leaf, i);
-    }
-    for (std::size_t depth = levels_.size() - 1; depth > 0; --depth) {
-      // By parent, so that siblings meet.
-      std::vector<Runner>& level = levels_[depth];
-      std::ranges::sort(level, [&](const Runner& a, const Runner& b) {
-        return tree_.node(a.queue).parent < tree_.node(b.queue).parent;
-      });
-      for (std::size_t from = 0; from < level.size();) {
-        const QueueId parent = tree_.node(level[from].queue).parent;
-        std::size_t best = from;
-        std::size_t to = from + 1;
-        for (; to < level.size() && tree_.node(level[to].queue).parent == parent; ++to) {
-          best = before(level[to], level[best]) ? to : best;
-        }
-        enter(parent, level[best].head);
-        from = to;
-      }
-    }
-    return levels_.front().front().head;
-  }
-
- private:
-  void enter(QueueId queue, std::size_t head) {
-    const std::size_t depth = tree_.node(queue).depth;
-    if (levels_.size() <= depth) {
-      levels_.resize(depth + 1);
-    }
-    Runner runner{.queue = queue, .head = head};
-    if (depth > 0) {
-      place(runner);
-    }
-    levels_[depth].push_back(runner);
-  }
-
-  void place(Runner& runner) {
-    for (const ChargeNeed& need : tree_.needs(*heads_[runner.head].charge)) {
-      if (need.dimension.is_none()) {
-        continue;
-      }
-      tree_.settle_path(runner.queue, need.dimension);
-      const QueuePlace& here = tree_.place(runner.queue, need.dimension);
-      const std::int64_t per_whole = tree_.dim(need.dimension).per_whole;
-      const ExactSum& alloc = here.sums.future;
-      runner.above_fair |= alloc.compare(here.share.fair, per_whole) != std::strong_ordering::less;
-      runner.above_deserved |= alloc.compare_with(need.amount, here.share.deserved, per_whole) ==
-                               std::strong_ordering::greater;
-    }
-  }
-
-  // max over dimensions of alloc / max(1, min(L, max(D', F))), with the workload added.
-  Ratio ratio_of(const Runner& runner) {
-    const std::span<const ChargeNeed> needs = tree_.needs(*heads_[runner.head].charge);
-    Ratio largest;
-    for (std::size_t i = 0; i < tree_.dimensions.size(); ++i) {
-      const QuotaDimensionId d(i);
-      const std::int64_t per_whole = tree_.dim(d).per_whole;
-      tree_.settle_path(runner.queue, d);
-      const QueuePlace& here = tree_.place(runner.queue, d);
-      std::int64_t alloc = here.sums.future.rounded_up(per_whole);
-      for (const ChargeNeed& need : needs) {
-        if (need.dimension == d) {
-          tree_.tried = here.sums.future;
-          tree_.tried.add(need.amount);
-          alloc = tree_.tried.rounded_up(per_whole);
-        }
-      }
-      const std::int64_t entitled = std::max(here.share.deserved, here.share.fair);
-      const std::int64_t allocatable =
-          here.limit == kUnlimited ? entitled : std::min(here.limit, entitled);
-      largest =
-          std::max(largest, Ratio{.above = alloc, .below = std::max<std::int64_t>(1, allocatable)},
-                   [](const Ratio& a, const Ratio& b) { return a < b; });
-    }
-    return largest;
-  }
-
-  bool before(Runner& a, Runner& b) {
-    if (a.above_fair != b.above_fair) {
-      return b.above_fair;
-    }
-    if (a.above_deserved != b.above_deserved) {
-      return b.above_deserved;
-    }
-    const QueueNode& left = tree_.node(a.queue);
-    const QueueNode& right = tree_.node(b.queue);
-    if (left.spec.priority != right.spec.priority) {
-      return left.spec.priority > right.spec.priority;
-    }
-    if (!tree_.dimensions.empty()) {
-      for (Runner* each : {&a, &b}) {
-        if (!each->ratio.has_value()) {
-          each->ratio = ratio_of(*each);
-        }
-      }
-      const std::strong_ordering order = *a.ratio <=> *b.ratio;
-      if (order != std::strong_ordering::equal) {
-        return order == std::strong_ordering::less;
-      }
-    }
-    return left.rank < right.rank;
-  }
-
-  QueueTree::Impl& tree_;
-  std::span<const QueueHead> heads_;
-  std::vector<std::vector<Runner>> levels_;  // by depth
+  QueueStanding standing = {};
 };
 
 }  // namespace
 
 std::size_t QueueTree::first(std::span<const QueueHead> heads) const {
   ASSERT(!heads.empty());
-  return heads.size() == 1 ? 0 : Race(*impl_, heads).winner();
+  std::vector<std::vector<Runner>> levels(1);  // by depth
+  const auto enter = [&](QueueId queue, std::size_t head) {
+    const std::size_t depth = impl_->node(queue).depth;
+    levels.resize(std::max(levels.size(), depth + 1));
+    levels[depth].push_back(
+        {.queue = queue, .head = head, .standing = impl_->standing_of(queue, *heads[head].charge)});
+  };
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    enter(heads[i].leaf, i);
+  }
+  for (std::size_t depth = levels.size() - 1; depth > 0; --depth) {
+    std::vector<Runner>& level = levels[depth];
+    // Siblings side by side, the one that comes first in front.
+    std::ranges::sort(level, [&](const Runner& a, const Runner& b) {
+      const QueueId above_a = parent(a.queue);
+      const QueueId above_b = parent(b.queue);
+      return above_a != above_b ? above_a < above_b
+                                : impl_->goes_before(a.queue, a.standing, b.queue, b.standing);
+    });
+    for (std::size_t i = 0; i < level.size(); ++i) {
+      if (i == 0 || parent(level[i].queue) != parent(level[i - 1].queue)) {
+        enter(parent(level[i].queue), level[i].head);
+      }
+    }
+  }
+  return levels.front().front().head;
+}
+
+void QueueTree::set_head(QueueId leaf, const Charge& charge) {
+  QueueTurn& turn = impl_->node(leaf).turn;
+  turn.has_head = true;
+  turn.head = charge;
+  impl_->turn_changed(leaf);
+}
+
+void QueueTree::clear_head(QueueId leaf) {
+  impl_->node(leaf).turn.has_head = false;
+  impl_->turn_changed(leaf);
+}
+
+// The queue's standing and so who comes first above it.
+void QueueTree::Impl::turn_changed(QueueId queue) {
+  for (QueueId at = queue; !at.is_none(); at = node(at).parent) {
+    node(at).turn.stale = true;
+  }
+}
+
+std::optional<QueueId> QueueTree::next() const {
+  for (std::size_t d = 0; d < dimensions(); ++d) {
+    impl_->settle(QuotaDimensionId(d));
+  }
+  impl_->find_turn(kRootQueue);
+  const QueueId leaf = impl_->node(kRootQueue).turn.leaf;
+  return leaf.is_none() ? std::nullopt : std::optional(leaf);
+}
+
+void QueueTree::Impl::find_turn(QueueId queue) {
+  if (!node(queue).turn.stale) {
+    return;
+  }
+  QueueId best;
+  for (const QueueId child : node(queue).children) {
+    find_turn(child);
+    const QueueTurn& turn = node(child).turn;
+    if (!turn.leaf.is_none() &&
+        (best.is_none() || goes_before(child, turn.standing, best, node(best).turn.standing))) {
+      best = child;
+    }
+  }
+  QueueTurn& turn = node(queue).turn;
+  turn.leaf = !best.is_none() ? node(best).turn.leaf : turn.has_head ? queue : QueueId::none();
+  if (!turn.leaf.is_none() && queue != kRootQueue) {
+    turn.standing = standing_of(queue, node(turn.leaf).turn.head);
+  }
+  turn.stale = false;
 }
 
 }  // namespace berth::core

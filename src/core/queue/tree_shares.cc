@@ -77,6 +77,9 @@ void QueueTree::Impl::divide_children(QueueId parent, QuotaDimensionId d) {
     const DivisionShare before = here.share;
     here.share = shares[i];
     here.children_stale = here.children_stale || before.fair != shares[i].fair;
+    if (before != shares[i]) {
+      turn_changed(children[i]);
+    }
     if (reserving && before.reserved != shares[i].reserved) {
       recharge(children[i], d, Counting::present);
       recharge(children[i], d, Counting::future);
