@@ -154,8 +154,8 @@ void take_turns(Scene& scene, std::uint32_t /*leaf*/) {
 
 Result<std::vector<Row>> run_queues(const Context& context) {
   constexpr Goal kDivision{GoalKind::at_most, 200};
-  const auto both = [&](std::string name, std::uint32_t times, auto change) {
-    return Row{.name = std::move(name),
+  const auto both = [&](const std::string& name, std::uint32_t times, auto change) {
+    return Row{.name = name,
                .unit = "us",
                .figures = {timed(context, "depth4", true, times, {}, change),
                            timed(context, "flat", false, times, {}, change)},

@@ -32,9 +32,9 @@ std::vector<QueueProblem> check(std::vector<QueueSpec> queues,
   return check_queues({.queues = std::move(queues)}, classes);
 }
 
-auto problem(std::string name, bool holds, std::string text) {
-  return AllOf(Field(&QueueProblem::queue, std::move(name)), Field(&QueueProblem::holds, holds),
-               Field(&QueueProblem::text, HasSubstr(std::move(text))));
+auto problem(const std::string& name, bool holds, const std::string& text) {
+  return AllOf(Field(&QueueProblem::queue, name), Field(&QueueProblem::holds, holds),
+               Field(&QueueProblem::text, HasSubstr(text)));
 }
 
 TEST(QueueConfig, WhatNobodyConfiguredIsRight) {

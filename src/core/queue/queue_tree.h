@@ -158,8 +158,9 @@ class QueueTree {
 
   // Shares (section 5), on present sums without what is releasing.
   QueueId lowest_common_ancestor(QueueId a, QueueId b) const;
-  // I1: the charge keeps every queue from the leaf up to, not including, `ancestor` within its
-  // entitlement, and non-preemptible work within D' counting such work only.
+  // The cause is over_limit where the entitlement is what it would exceed. I1: the charge keeps
+  // every queue from the leaf up to, not including, `ancestor` within its entitlement, and
+  // non-preemptible work within D' counting such work only.
   QuotaRefusal within(QueueId leaf, QueueId ancestor, const Charge& charge, Entitlement entitlement,
                       bool preemptible) const;
   // I2: every queue from the leaf up to, not including, `ancestor` holds more than its entitlement.

@@ -52,6 +52,12 @@ struct BookedSums {
   const ExactSum& fixed_of(Counting counting) const {
     return counting == Counting::present ? fixed_present : fixed_future;
   }
+  void add(const BookedSums& other) {
+    present.add(other.present);
+    future.add(other.future);
+    fixed_present.add(other.fixed_present);
+    fixed_future.add(other.fixed_future);
+  }
   bool operator==(const BookedSums&) const = default;
 };
 
@@ -169,6 +175,7 @@ struct QueueTree::Impl {
   void name_dimensions();
   void set_terms();
   void rebuild_books();
+  void rebuild_place(QueueId queue, QuotaDimensionId d);
   bool is_trivial() const;
 
   // queue_tree.cc

@@ -370,7 +370,7 @@ TEST(QueueTreeProperty, TheOrderOfTheFileDecidesNothing) {
         tree->add_demand(id, charge);
         tree->add(id, charge, BookingState::running, preemptible);
         tree->note_grant(id, charge);
-        tree->sample(Time(step * 60'000));
+        tree->sample(Time(std::int64_t{step} * 60'000));
         std::vector<QueueHead> heads;
         for (const std::string_view each : {"l0", "l1", "l2", "l3"}) {
           heads.push_back({tree->find(each).value(), &charge});

@@ -207,6 +207,21 @@ TEST(QueueTree, AProblemHoldsItsSubtreeAndNobodyElse) {
   EXPECT_EQ(tree.held_because(free), "");
 }
 
+TEST(QueueTree, ABrokenFileIsReadAlikeInAnyOrder) {
+  const QueueSpec one = queue("a", "root", {{.limit = 3000}, {.limit = 2000}});
+  const QueueSpec two = queue("a", "b", {{.limit = 1000}});
+  const QueueSpec three = queue("b", "a");
+  for (const std::vector<QueueSpec>& file :
+       {std::vector{one, two, three}, std::vector{three, two, one}}) {
+    QueueTree tree;
+    EXPECT_EQ(tree.configure({.queues = file}, {}).size(), 4u);
+    const QueueId a = tree.find("a").value();
+    EXPECT_EQ(tree.figures(a, tree.dimension("*", kDevices).value()).limit, 1000);
+    EXPECT_EQ(tree.path_name(a), "root/a");
+    EXPECT_EQ(tree.path_name(tree.find("b").value()), "root/b");
+  }
+}
+
 TEST(QueueTree, AStoppedQueueStartsNothingBelowIt) {
   std::vector<QueueSpec> queues{queue("team", "root"), queue("a", "team"), queue("b", "root")};
   queues[0].stop = QueueStop::hold_and_drain;

@@ -1,5 +1,6 @@
 // A configuration taken over: who is below whom, in which dimensions, with what already booked.
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -90,6 +91,8 @@ void QueueTree::Impl::take(const QueueConfig& config) {
       QueueNode& taken = node(intern(name));
       taken.listed = true;
       taken.spec = *spec;
+      std::ranges::sort(
+          taken.spec.dimensions);  // of two entries of one dimension the lesser counts
     }
   }
   node(kRootQueue).listed = true;
@@ -222,40 +225,36 @@ void QueueTree::Impl::set_terms() {
 // Sums and demand of the new dimensions from what each queue has of its own.
 void QueueTree::Impl::rebuild_books() {
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
-    const QuotaDimensionId d(i);
-    const std::size_t slot = dimensions[i].slot.index();
-    for (auto at = top_down.rbegin(); at != top_down.rend(); ++at) {
-      QueueNode& each = node(*at);
-      QueuePlace& here = each.places[i];
-      if (slot < each.own.size()) {
-        here.sums.present.add(each.own[slot].present);
-        here.sums.future.add(each.own[slot].future);
-        here.sums.fixed_present.add(each.own[slot].fixed_present);
-        here.sums.fixed_future.add(each.own[slot].fixed_future);
-      }
-      here.demand += slot < each.own_demand.size() ? each.own_demand[slot] : 0;
-      here.use = each.decay > 0 && slot < each.own_use.size() ? each.own_use[slot] : 0;
-      for (const Counting counting : {Counting::present, Counting::future}) {
-        ReservedCharge& charge = here.charges[static_cast<std::size_t>(counting)];
-        if (slot < each.own.size()) {
-          charge.below.add(each.own[slot].of(counting));
-        }
-        charge.charge = charge.below;  // nothing is reserved before the division says so
-      }
-      if (each.parent.is_none()) {
-        continue;
-      }
-      QueuePlace& above = place(each.parent, d);
-      above.sums.present.add(here.sums.present);
-      above.sums.future.add(here.sums.future);
-      above.sums.fixed_present.add(here.sums.fixed_present);
-      above.sums.fixed_future.add(here.sums.fixed_future);
-      above.demand += here.need();
-      for (std::size_t counting = 0; counting < here.charges.size(); ++counting) {
-        above.charges[counting].below.add(here.charges[counting].charge);
-      }
-    }
     dimensions[i].stale = true;
+    for (const QueueId queue : std::views::reverse(top_down)) {
+      rebuild_place(queue, QuotaDimensionId(i));
+    }
+  }
+}
+
+// Of a queue whose children are done; hands its part on to the queue above.
+void QueueTree::Impl::rebuild_place(QueueId queue, QuotaDimensionId d) {
+  const std::size_t slot = dim(d).slot.index();
+  QueueNode& each = node(queue);
+  QueuePlace& here = each.places[d.index()];
+  const BookedSums nothing;
+  const BookedSums& own = slot < each.own.size() ? each.own[slot] : nothing;
+  here.sums.add(own);
+  here.demand += slot < each.own_demand.size() ? each.own_demand[slot] : 0;
+  here.use = each.decay > 0 && slot < each.own_use.size() ? each.own_use[slot] : 0;
+  QueuePlace* above = each.parent.is_none() ? nullptr : &place(each.parent, d);
+  for (const Counting counting : {Counting::present, Counting::future}) {
+    const auto which = static_cast<std::size_t>(counting);
+    ReservedCharge& kept = here.charges[which];
+    kept.below.add(own.of(counting));
+    kept.charge = kept.below;  // nothing is reserved before the division says so
+    if (above != nullptr) {
+      above->charges[which].below.add(kept.charge);
+    }
+  }
+  if (above != nullptr) {
+    above->sums.add(here.sums);
+    above->demand += here.need();
   }
 }
 
