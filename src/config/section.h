@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -64,30 +65,48 @@ Error missing_key(const KeyDoc& key, const Value& value);
 Error unknown_key(std::string_view section, const yaml::Entry& entry, std::string_view file,
                   std::span<const std::string_view> known);
 
-// Reads every key of a map, in the order written.
+// Reads one key of a map.
+template <typename T>
+Result<void> read_key(const Section<T>& section, const yaml::Entry& entry, const Value& value,
+                      T& into) {
+  for (const Key<T>& key : section.keys) {
+    if (key.doc.name == entry.key) return key.read(value.inner(entry.value, entry.key), into);
+  }
+  std::vector<std::string_view> known;
+  if (section.other_keys != nullptr) known = section.other_keys();
+  if (section.take_other != nullptr && std::ranges::find(known, entry.key) != known.end()) {
+    section.take_other(entry, into);
+    return success();
+  }
+  for (const Key<T>& key : section.keys)
+    known.push_back(key.doc.name);
+  return unknown_key(section.name, entry, value.file(), known);
+}
+
+// Reads every key of a map, in the order written; all that is wrong, not just the first.
+template <typename T>
+std::vector<Error> read_whole_section(const Section<T>& section, const Value& value, T& into) {
+  if (!value.node().is_map()) return {not_a_section(section.name, value)};
+  std::vector<Error> errors;
+  for (const yaml::Entry& entry : value.node().entries) {
+    if (auto read = read_key(section, entry, value, into); !read.ok()) {
+      errors.push_back(std::move(read).error());
+    }
+  }
+  for (const Key<T>& key : section.keys) {
+    if (key.doc.required && value.node().find(key.doc.name) == nullptr) {
+      errors.push_back(missing_key(key.doc, value));
+    }
+  }
+  return errors;
+}
+
+// The same, for those who stop at the first error.
 template <typename T>
 Result<void> read_section(const Section<T>& section, const Value& value, T& into) {
-  if (!value.node().is_map()) {
-    return not_a_section(section.name, value);
-  }
+  if (!value.node().is_map()) return not_a_section(section.name, value);
   for (const yaml::Entry& entry : value.node().entries) {
-    const Key<T>* found = nullptr;
-    for (const Key<T>& key : section.keys) {
-      if (key.doc.name == entry.key) found = &key;
-    }
-    if (found != nullptr) {
-      TRY_VOID(found->read(value.inner(entry.value, entry.key), into));
-      continue;
-    }
-    std::vector<std::string_view> known;
-    if (section.other_keys != nullptr) known = section.other_keys();
-    if (section.take_other != nullptr && std::ranges::find(known, entry.key) != known.end()) {
-      section.take_other(entry, into);
-      continue;
-    }
-    for (const Key<T>& key : section.keys)
-      known.push_back(key.doc.name);
-    return unknown_key(section.name, entry, value.file(), known);
+    TRY_VOID(read_key(section, entry, value, into));
   }
   for (const Key<T>& key : section.keys) {
     if (key.doc.required && value.node().find(key.doc.name) == nullptr) {

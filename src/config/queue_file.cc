@@ -1,0 +1,173 @@
+#include "config/queue_file.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace berth::config {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, core::PriorityRule>, 2> kRules = {
+    {{"explicit", core::PriorityRule::as_said}, {"kai", core::PriorityRule::kai}}};
+
+// What may stand beside the two keys, when a scenario holds the queues.
+constexpr std::array<std::string_view, 5> kOtherSections = {"about", "fleet", "config", "load",
+                                                            "steps"};
+
+// The field that a problem of core::check_queues speaks of: "parent: …", "dims.H100/devices.limit:
+// …", "minRuntime.reclaim (ms): …".
+std::string_view field_of(std::string_view problem) {
+  const std::string_view field = problem.substr(0, problem.find(": "));
+  return field.substr(0, field.find(" ("));
+}
+
+// Of the field, or of what it is a part of, or of the queue.
+Place place_of(const QueueDraft& draft, std::string_view field) {
+  while (!field.empty()) {
+    const auto found = draft.places.find(std::string(field));
+    if (found != draft.places.end()) return found->second;
+    const std::size_t dot = field.rfind('.');
+    field = dot == std::string_view::npos ? std::string_view() : field.substr(0, dot);
+  }
+  return draft.place;
+}
+
+}  // namespace
+
+KeyDoc queues_key() {
+  return {.name = "queues",
+          .type = "list of queue",
+          .summary = "the quota tree (docs/queues.md); one leaf `default` without quota when not "
+                     "said",
+          .example = "[{name: research, dims: {\"*/devices\": {deserved: 20}}}]"};
+}
+
+KeyDoc priority_rule_key() {
+  return {.name = "priorityRule",
+          .type = "explicit or kai",
+          .summary = "`explicit`: work is preemptible if it says so; `kai`: if its priority is "
+                     "below 100; explicit when not said",
+          .example = "kai"};
+}
+
+bool QueueFile::refused() const {
+  return std::ranges::any_of(complaints, [](const auto& complaint) { return !complaint.holds; });
+}
+
+std::string QueueFile::text() const {
+  std::vector<std::string_view> lines;
+  for (const QueueComplaint& complaint : complaints)
+    lines.push_back(complaint.text);
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+void QueueReader::refuse(const Error& error) {
+  file_.complaints.push_back({.text = error.message(), .holds = false});
+}
+
+void QueueReader::add_file(std::string_view text, std::string_view file_name) {
+  const auto documents = yaml::parse(text, file_name);
+  if (!documents.ok()) return refuse(documents.error());
+  if (documents->empty()) {
+    return refuse(yaml::error_at(file_name, 1, 1, "the file is empty: it has a list `queues:`"));
+  }
+  if (documents->size() > 1) {
+    const yaml::Node& second = documents->at(1);
+    return refuse(yaml::error_at(file_name, second.line, second.column,
+                                 "a second document: queues stand in one, without ---"));
+  }
+  const Value document(documents->front(), "file", file_name);
+  if (!document.node().is_map()) return refuse(not_a_section("file", document));
+  std::vector<std::string_view> known = {queues_key().name, priority_rule_key().name};
+  known.insert(known.end(), kOtherSections.begin(), kOtherSections.end());
+  for (const yaml::Entry& entry : document.node().entries) {
+    if (std::ranges::find(known, entry.key) == known.end()) {
+      refuse(unknown_key("file", entry, file_name, known));
+    }
+  }
+  if (document.node().find(queues_key().name) == nullptr) {
+    refuse(missing_key(queues_key(), document));
+  }
+  add_document(document);
+}
+
+void QueueReader::add_document(const Value& document) {
+  for (const yaml::Entry& entry : document.node().entries) {
+    const Value value = document.inner(entry.value, entry.key);
+    if (entry.key == queues_key().name) add_queues(value);
+    if (entry.key == priority_rule_key().name) add_priority_rule(value);
+  }
+}
+
+void QueueReader::add_queues(const Value& value) {
+  const auto items = value.items();
+  if (!items.ok()) return refuse(items.error());
+  if (items->empty()) {
+    return refuse(value.error("a quota tree has queues: list one, or leave `queues` out"));
+  }
+  for (const Value& item : *items) {
+    QueueDraft draft{.file = std::string(item.file()), .place = item.place()};
+    const std::vector<Error> errors = read_whole_section(queue_section(), item, draft);
+    for (const Error& error : errors)
+      refuse(error);
+    for (const Error& error : draft.errors)
+      refuse(error);
+    drafts_.push_back(std::move(draft));
+  }
+}
+
+void QueueReader::add_priority_rule(const Value& value) {
+  const auto rule = value.choice(
+      std::span<const std::pair<std::string_view, core::PriorityRule>>(kRules));
+  if (!rule.ok()) return refuse(rule.error());
+  if (!rule_place_.empty() && *rule != file_.config.priority_rule) {
+    return refuse(value.error(fmt::format("{} says otherwise: keep one", rule_place_)));
+  }
+  file_.config.priority_rule = *rule;
+  rule_place_ = fmt::format("{}:{}:{}", value.file(), value.place().line, value.place().column);
+}
+
+const QueueDraft* QueueReader::draft_of(std::string_view queue) const {
+  const QueueDraft* last = nullptr;  // of a name that is given twice, the second is at fault
+  for (const QueueDraft& draft : drafts_) {
+    if (draft.spec.name == queue) last = &draft;
+  }
+  return last;
+}
+
+// What the queues mean together. Only asked of words that could be read: a queue with a wrong word
+// would be judged for what it does not say.
+void QueueReader::judge(const std::vector<std::string>& classes) {
+  for (const core::QueueProblem& problem : core::check_queues(file_.config, classes)) {
+    const QueueDraft* draft = draft_of(problem.queue);
+    const Place place = draft == nullptr ? Place{} : place_of(*draft, field_of(problem.text));
+    const Error error =
+        yaml::error_at(draft == nullptr ? "queues" : std::string_view(draft->file), place.line,
+                       place.column, fmt::format("queue {}: {}", problem.queue, problem.text));
+    file_.complaints.push_back({.text = error.message(), .holds = problem.holds});
+  }
+}
+
+QueueFile QueueReader::finish(const std::vector<std::string>& classes) && {
+  for (const QueueDraft& draft : drafts_)
+    file_.config.queues.push_back(draft.spec);
+  judge(classes);
+  return std::move(file_);
+}
+
+Result<core::QueueConfig> read_queue_file(std::string_view text, std::string_view file_name,
+                                          const std::vector<std::string>& classes) {
+  QueueReader reader;
+  reader.add_file(text, file_name);
+  QueueFile file = std::move(reader).finish(classes);
+  if (!file.refused()) return std::move(file.config);
+  std::erase_if(file.complaints, [](const QueueComplaint& complaint) { return complaint.holds; });
+  return invalid_argument(file.text());
+}
+
+}  // namespace berth::config
