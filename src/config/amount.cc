@@ -102,7 +102,8 @@ std::string amount_text(std::int64_t amount, DimensionKind kind) {
 std::string duration_text(Duration duration) {
   const std::int64_t ms = duration.count();
   for (const auto& [name, factor] : kDurationUnits) {
-    if (ms % factor == 0 && (ms != 0 || factor == 1000)) return fmt::format("{}{}", ms / factor, name);
+    if (ms % factor == 0 && (ms != 0 || factor == 1000))
+      return fmt::format("{}{}", ms / factor, name);
   }
   return fmt::format("{}ms", ms);
 }

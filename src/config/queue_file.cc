@@ -37,21 +37,32 @@ Place place_of(const QueueDraft& draft, std::string_view field) {
   return draft.place;
 }
 
+// Names and amounts were judged when they were read: with their place, as they were written, and
+// not if a part of them could not be read.
+bool said_already(const core::QueueProblem& problem) {
+  if (problem.queue.empty()) return true;
+  const std::string_view field = field_of(problem.text);
+  return field.starts_with("dims.") && (field.ends_with(".deserved") || field.ends_with(".limit") ||
+                                        field.ends_with(".reserved") || field.ends_with(".weight"));
+}
+
 }  // namespace
 
 KeyDoc queues_key() {
   return {.name = "queues",
           .type = "list of queue",
-          .summary = "the quota tree (docs/queues.md); one leaf `default` without quota when not "
-                     "said",
+          .summary =
+              "the quota tree (docs/queues.md); one leaf `default` without quota when not "
+              "said",
           .example = "[{name: research, dims: {\"*/devices\": {deserved: 20}}}]"};
 }
 
 KeyDoc priority_rule_key() {
   return {.name = "priorityRule",
           .type = "explicit or kai",
-          .summary = "`explicit`: work is preemptible if it says so; `kai`: if its priority is "
-                     "below 100; explicit when not said",
+          .summary =
+              "`explicit`: work is preemptible if it says so; `kai`: if its priority is "
+              "below 100; explicit when not said",
           .example = "kai"};
 }
 
@@ -122,8 +133,8 @@ void QueueReader::add_queues(const Value& value) {
 }
 
 void QueueReader::add_priority_rule(const Value& value) {
-  const auto rule = value.choice(
-      std::span<const std::pair<std::string_view, core::PriorityRule>>(kRules));
+  const auto rule =
+      value.choice(std::span<const std::pair<std::string_view, core::PriorityRule>>(kRules));
   if (!rule.ok()) return refuse(rule.error());
   if (!rule_place_.empty() && *rule != file_.config.priority_rule) {
     return refuse(value.error(fmt::format("{} says otherwise: keep one", rule_place_)));
@@ -140,10 +151,10 @@ const QueueDraft* QueueReader::draft_of(std::string_view queue) const {
   return last;
 }
 
-// What the queues mean together. Only asked of words that could be read: a queue with a wrong word
-// would be judged for what it does not say.
+// What the queues mean together.
 void QueueReader::judge(const std::vector<std::string>& classes) {
   for (const core::QueueProblem& problem : core::check_queues(file_.config, classes)) {
+    if (said_already(problem)) continue;
     const QueueDraft* draft = draft_of(problem.queue);
     const Place place = draft == nullptr ? Place{} : place_of(*draft, field_of(problem.text));
     const Error error =

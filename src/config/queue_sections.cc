@@ -56,8 +56,7 @@ constexpr std::array kDimensionKeys = {
         {"limit", "amount", "never more than this; `unlimited` (-1) when not said", "40"},
         [](const Value& value, DimensionDraft& draft) -> Result<void> {
           draft.places["limit"] = value.place();
-          TRY(draft.dimension.limit,
-              amount_of(value, draft.dimension.kind, Unlimited::allowed));
+          TRY(draft.dimension.limit, amount_of(value, draft.dimension.kind, Unlimited::allowed));
           return success();
         }},
     Key<DimensionDraft>{{"reserved", "amount",
@@ -86,9 +85,8 @@ constexpr std::array<std::pair<std::string_view, core::DimensionKind>, 3> kKinds
      {"compute", core::DimensionKind::compute}}};
 
 Error bad_dimension(const Named& name, const Value& value, std::string_view rule) {
-  return yaml::error_at(
-      value.file(), name.place.line, name.place.column,
-      fmt::format("dims '{}': {}", request::printable(name.text), rule));
+  return yaml::error_at(value.file(), name.place.line, name.place.column,
+                        fmt::format("dims '{}': {}", request::printable(name.text), rule));
 }
 
 // "a100-80g/memory"
@@ -126,7 +124,6 @@ void check_dimension(const Value& value, const DimensionDraft& draft, const std:
   const auto above = [](std::int64_t amount, std::int64_t bound) {
     return bound != core::kUnlimited && amount > bound;
   };
-  if (d.limit != core::kUnlimited && d.deserved == core::kUnlimited) return;
   if (above(d.deserved, d.limit)) {
     complain("deserved", d.deserved,
              fmt::format("above the limit {}; raise the limit or lower deserved",
@@ -136,6 +133,9 @@ void check_dimension(const Value& value, const DimensionDraft& draft, const std:
     complain("reserved", d.reserved,
              fmt::format("above deserved {}, of which it is a part; lower it",
                          amount_text(d.deserved, d.kind)));
+  } else if (above(d.reserved, d.limit)) {
+    complain("reserved", d.reserved,
+             fmt::format("above the limit {}; lower it", amount_text(d.limit, d.kind)));
   }
 }
 
@@ -164,35 +164,37 @@ Result<void> read_dimensions(const Value& value, QueueDraft& draft) {
 // --- small parts --------------------------------------------------------------------------------
 
 constexpr std::array kProtectionKeys = {
-    Key<ProtectionDraft>{{"reclaim", "duration",
-                          "against being ended for another queue; 0s when not said", "30min"},
-                         [](const Value& value, ProtectionDraft& draft) -> Result<void> {
-                           TRY(draft.reclaim, value.duration());
-                           return success();
-                         }},
-    Key<ProtectionDraft>{{"preempt", "duration",
-                          "against being ended for work of the same queue; 0s when not said",
-                          "5min"},
-                         [](const Value& value, ProtectionDraft& draft) -> Result<void> {
-                           TRY(draft.preempt, value.duration());
-                           return success();
-                         }},
+    Key<ProtectionDraft>{
+        {"reclaim", "duration", "against being ended for another queue; 0s when not said", "30min"},
+        [](const Value& value, ProtectionDraft& draft) -> Result<void> {
+          TRY(draft.reclaim, value.duration());
+          return success();
+        }},
+    Key<ProtectionDraft>{
+        {"preempt", "duration", "against being ended for work of the same queue; 0s when not said",
+         "5min"},
+        [](const Value& value, ProtectionDraft& draft) -> Result<void> {
+          TRY(draft.preempt, value.duration());
+          return success();
+        }},
 };
 
 Result<void> read_classes(const Value& value, MinRuntimeDraft& draft) {
   TRY(const auto entries, value.entries());
   for (const auto& [name, inner] : entries) {
     const bool negative = name.text.starts_with('-');
-    const auto count = parse_count(std::string_view(name.text).substr(negative ? 1 : 0), kMostNumber);
+    const auto count =
+        parse_count(std::string_view(name.text).substr(negative ? 1 : 0), kMostNumber);
     const auto refuse = [&](std::string_view rule) {
-      draft.errors.push_back(yaml::error_at(
-          value.file(), name.place.line, name.place.column,
-          fmt::format("classes '{}': {}", request::printable(name.text), rule)));
+      draft.errors.push_back(
+          yaml::error_at(value.file(), name.place.line, name.place.column,
+                         fmt::format("classes '{}': {}", request::printable(name.text), rule)));
     };
     if (!count.ok()) {
-      refuse(fmt::format("the lowest priority that the class begins with is expected, a whole "
-                         "number from -{0} to {0}: 100",
-                         kMostNumber));
+      refuse(
+          fmt::format("the lowest priority that the class begins with is expected, a whole "
+                      "number from -{0} to {0}: 100",
+                      kMostNumber));
       continue;
     }
     ProtectionDraft read;
@@ -285,8 +287,7 @@ constexpr std::array kEvictionKeys = {
                         return success();
                       }},
     Key<EvictionCaps>{{"perClaim", "number",
-                       "how many may be ended so that one can start; unlimited when not said",
-                       "8"},
+                       "how many may be ended so that one can start; unlimited when not said", "8"},
                       [](const Value& value, EvictionCaps& caps) -> Result<void> {
                         TRY(caps.per_claim, cap_of(value));
                         return success();
@@ -304,8 +305,7 @@ constexpr std::array<std::pair<std::string_view, core::ReclaimRight>, 3> kReclai
      {"guarantee", core::ReclaimRight::guarantee},
      {"fairShare", core::ReclaimRight::fair_share}}};
 constexpr std::array<std::pair<std::string_view, core::PreemptRight>, 2> kPreempts = {
-    {{"never", core::PreemptRight::never},
-     {"lowerPriority", core::PreemptRight::lower_priority}}};
+    {{"never", core::PreemptRight::never}, {"lowerPriority", core::PreemptRight::lower_priority}}};
 constexpr std::array<std::pair<std::string_view, core::QueueStop>, 3> kStops = {
     {{"none", core::QueueStop::none},
      {"hold", core::QueueStop::hold},
@@ -396,16 +396,16 @@ constexpr std::array kQueueKeys = {
                       TRY(draft.spec.preemption_delay, value.duration());
                       return success();
                     }},
-    Key<QueueDraft>{{"history", "map",
-                     "past use lowers the share of what nobody deserves; off when not said",
-                     "{halfLife: 7d, k: 1000}"},
-                    [](const Value& value, QueueDraft& draft) -> Result<void> {
-                      core::QueueHistory history;
-                      for (Error& error : read_whole_section(history_section(), value, history))
-                        draft.errors.push_back(std::move(error));
-                      draft.spec.history = history;
-                      return success();
-                    }},
+    Key<QueueDraft>{
+        {"history", "map", "past use lowers the share of what nobody deserves; off when not said",
+         "{halfLife: 7d, k: 1000}"},
+        [](const Value& value, QueueDraft& draft) -> Result<void> {
+          core::QueueHistory history;
+          for (Error& error : read_whole_section(history_section(), value, history))
+            draft.errors.push_back(std::move(error));
+          draft.spec.history = history;
+          return success();
+        }},
     Key<QueueDraft>{{"aging", "map", "how waiting raises priority", "{step: 10min, max: 10}"},
                     [](const Value& value, QueueDraft& draft) -> Result<void> {
                       for (Error& error :
@@ -441,10 +441,10 @@ constexpr std::array kQueueKeys = {
                       if (!made.ok()) return value.error(made.error().message());
                       return success();
                     }},
-    Key<QueueDraft>{{"deviceCap", "number",
-                     "at most so many grants on one shared device; may be written `device_cap`",
-                     "4"},
-                    read_cap},
+    Key<QueueDraft>{
+        {"deviceCap", "number",
+         "at most so many grants on one shared device; may be written `device_cap`", "4"},
+        read_cap},
     Key<QueueDraft>{{"device_cap", "number", "the same as `deviceCap`", "4"}, read_cap},
     Key<QueueDraft>{{"created", "date or duration",
                      "the earlier goes first where all else is equal; 2026-01-31T10:00:00Z, or a "
@@ -453,8 +453,8 @@ constexpr std::array kQueueKeys = {
                     read_created},
 };
 
-constexpr Section<QueueDraft> kQueue{
-    "queue", "One queue of the tree. Work is submitted to leaves.", kQueueKeys};
+constexpr Section<QueueDraft> kQueue{"queue", "One queue of the tree. Work is submitted to leaves.",
+                                     kQueueKeys};
 constexpr Section<DimensionDraft> kDimension{
     "dimension",
     "The quota of one dimension. Amounts of `memory` are sizes (`160GiB`), of `devices` numbers "

@@ -40,7 +40,9 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
-    refuse(mark, "aliases (*name) are not read: write the value out");
+    refuse(mark,
+           "aliases (*name) are not read: write the value out, or put a text that begins with * in "
+           "quotes");
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -196,9 +198,12 @@ Result<std::vector<Node>> parse(std::string_view text, std::string_view file_nam
     return error_at(file_name, refused.line, refused.column, refused.message);
   } catch (const YAML::Exception& exception) {
     const bool placed = !exception.mark.is_null();
+    // The usual cause of an alias without its anchor.
+    const bool star = exception.msg.find("anchor") != std::string::npos;
     return error_at(file_name, placed ? exception.mark.line + 1 : 1,
                     placed ? exception.mark.column + 1 : 1,
-                    fmt::format("this is not YAML: {}", exception.msg));
+                    fmt::format("this is not YAML: {}{}", exception.msg,
+                                star ? "; a text that begins with * stands in quotes" : ""));
   } catch (const std::exception& exception) {
     return error_at(file_name, 1, 1, fmt::format("the file cannot be read: {}", exception.what()));
   }
