@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/assert.h"
+
 namespace berth::config {
 
 namespace {
@@ -48,24 +50,6 @@ bool said_already(const core::QueueProblem& problem) {
 
 }  // namespace
 
-KeyDoc queues_key() {
-  return {.name = "queues",
-          .type = "list of queue",
-          .summary =
-              "the quota tree (docs/queues.md); one leaf `default` without quota when not "
-              "said",
-          .example = "[{name: research, dims: {\"*/devices\": {deserved: 20}}}]"};
-}
-
-KeyDoc priority_rule_key() {
-  return {.name = "priorityRule",
-          .type = "explicit or kai",
-          .summary =
-              "`explicit`: work is preemptible if it says so; `kai`: if its priority is "
-              "below 100; explicit when not said",
-          .example = "kai"};
-}
-
 bool QueueFile::refused() const {
   return std::ranges::any_of(complaints, [](const auto& complaint) { return !complaint.holds; });
 }
@@ -75,6 +59,14 @@ std::string QueueFile::text() const {
   for (const QueueComplaint& complaint : complaints)
     lines.push_back(complaint.text);
   return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+Error QueueFile::refusals() const {
+  QueueFile refused = *this;
+  std::erase_if(refused.complaints,
+                [](const QueueComplaint& complaint) { return complaint.holds; });
+  ASSERT(!refused.complaints.empty());
+  return invalid_argument(refused.text());
 }
 
 void QueueReader::refuse(const Error& error) {
@@ -94,15 +86,15 @@ void QueueReader::add_file(std::string_view text, std::string_view file_name) {
   }
   const Value document(documents->front(), "file", file_name);
   if (!document.node().is_map()) return refuse(not_a_section("file", document));
-  std::vector<std::string_view> known = {queues_key().name, priority_rule_key().name};
+  std::vector<std::string_view> known = {kQueuesKey.name, kPriorityRuleKey.name};
   known.insert(known.end(), kOtherSections.begin(), kOtherSections.end());
   for (const yaml::Entry& entry : document.node().entries) {
     if (std::ranges::find(known, entry.key) == known.end()) {
       refuse(unknown_key("file", entry, file_name, known));
     }
   }
-  if (document.node().find(queues_key().name) == nullptr) {
-    refuse(missing_key(queues_key(), document));
+  if (document.node().find(kQueuesKey.name) == nullptr) {
+    refuse(missing_key(kQueuesKey, document));
   }
   add_document(document);
 }
@@ -110,8 +102,8 @@ void QueueReader::add_file(std::string_view text, std::string_view file_name) {
 void QueueReader::add_document(const Value& document) {
   for (const yaml::Entry& entry : document.node().entries) {
     const Value value = document.inner(entry.value, entry.key);
-    if (entry.key == queues_key().name) add_queues(value);
-    if (entry.key == priority_rule_key().name) add_priority_rule(value);
+    if (entry.key == kQueuesKey.name) add_queues(value);
+    if (entry.key == kPriorityRuleKey.name) add_priority_rule(value);
   }
 }
 
@@ -176,9 +168,8 @@ Result<core::QueueConfig> read_queue_file(std::string_view text, std::string_vie
   QueueReader reader;
   reader.add_file(text, file_name);
   QueueFile file = std::move(reader).finish(classes);
-  if (!file.refused()) return std::move(file.config);
-  std::erase_if(file.complaints, [](const QueueComplaint& complaint) { return complaint.holds; });
-  return invalid_argument(file.text());
+  if (file.refused()) return file.refusals();
+  return std::move(file.config);
 }
 
 }  // namespace berth::config

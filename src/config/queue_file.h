@@ -36,6 +36,8 @@ struct QueueFile {
   bool refused() const;
   // The complaints, a line each, without a last line break.
   std::string text() const;
+  // Those that refuse, as one error. Requires refused().
+  Error refusals() const;
 };
 
 // One queue while it is read.
@@ -75,8 +77,18 @@ const Section<core::EvictionCaps>& evictions_section();
 std::vector<SectionDoc> queue_sections();
 
 // Of the top level, for the tables of those who have it beside other keys.
-KeyDoc queues_key();
-KeyDoc priority_rule_key();
+inline constexpr KeyDoc kQueuesKey{
+    .name = "queues",
+    .type = "list of queue",
+    .summary = "the quota tree (docs/queues.md); one leaf `default` without quota when not said",
+    .example = "[{name: research, dims: {\"*/devices\": {deserved: 20}}}]"};
+inline constexpr KeyDoc kPriorityRuleKey{
+    .name = "priorityRule",
+    .type = "explicit or kai",
+    .summary =
+        "`explicit`: work is preemptible if it says so; `kai`: if its priority is below "
+        "100; explicit when not said",
+    .example = "kai"};
 
 class QueueReader {
  public:

@@ -297,7 +297,7 @@ TEST(QueueFile, AcceptsEveryExampleOfItsOwnTables) {
   expect_examples_are_accepted(history_section());
   expect_examples_are_accepted(queue_aging_section());
   expect_examples_are_accepted(evictions_section());
-  for (const KeyDoc& key : {queues_key(), priority_rule_key()}) {
+  for (const KeyDoc& key : {kQueuesKey, kPriorityRuleKey}) {
     const QueueFile file = file_of(std::string(key.name) + ": " + std::string(key.example) + "\n" +
                                    (key.name == "queues" ? "" : "queues: [{name: a}]\n"));
     EXPECT_EQ(file.text(), "");

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "config/queue_file.h"
 #include "scenario/sections.h"
 
 namespace berth::scenario {
@@ -97,37 +98,23 @@ constexpr std::array kConfigKeys = {
                       }},
 };
 
-constexpr std::array kQueueKeys = {
-    Key<QueueDraft>{{"name", "name", "`default`: the one queue there is", "default", true},
-                    [](const Value& value, QueueDraft& queue) -> Result<void> {
-                      TRY(queue.name, value.word());
-                      if (queue.name != "default") {
-                        return value.error(
-                            "queues are not supported yet: only the leaf 'default' exists; leave "
-                            "queues out");
-                      }
-                      return success();
-                    }},
-};
-
-Result<void> read_queues(const Value& value, Script& /*script*/) {
-  TRY(std::vector<Value> items, value.items());
-  for (const Value& item : items) {
-    if (item.node().is_map()) {
-      for (const yaml::Entry& entry : item.node().entries) {
-        if (entry.key == "name") continue;
-        return item.inner(entry.value, entry.key)
-            .error(fmt::format("the queue field '{}' is not supported yet: the only queue is "
-                               "'default' without a quota",
-                               entry.key));
-      }
-    }
-    QueueDraft queue;
-    TRY_VOID(read_section(queue_section(), item, queue));
+// Read once the fleet is known, whose models are the classes of dimensions.
+Result<void> read_queues(const Value& document, Script& script) {
+  if (document.node().find(config::kQueuesKey.name) == nullptr) {
+    const yaml::Node* rule = document.node().find(config::kPriorityRuleKey.name);
+    if (rule == nullptr) return success();
+    return document.inner(*rule, config::kPriorityRuleKey.name)
+        .error("it says nothing without `queues`: list them, or leave it out");
   }
-  if (items.size() > 1) return value.error("one queue 'default' exists: list it once");
+  config::QueueReader reader;
+  reader.add_document(document);
+  config::QueueFile file = std::move(reader).finish(device_classes(script.fleet));
+  if (file.refused()) return file.refusals();
+  script.queues = std::move(file.config);
   return success();
 }
+
+Result<void> read_later(const Value& /*value*/, Script& /*script*/) { return success(); }
 
 constexpr std::array kScriptKeys = {
     Key<Script>{{"about", "text", "what the scenario shows, in a sentence",
@@ -145,11 +132,8 @@ constexpr std::array kScriptKeys = {
                 [](const Value& value, Script& script) -> Result<void> {
                   return read_config(value, script.config);
                 }},
-    Key<Script>{{"queues", "list of queue",
-                 "the quota tree; for now only the leaf `default` without "
-                 "quota",
-                 "[{name: default}]"},
-                read_queues},
+    Key<Script>{config::kQueuesKey, read_later},
+    Key<Script>{config::kPriorityRuleKey, read_later},
     Key<Script>{{"load", "map", "generated work; not supported yet, write `submit` steps", "{}"},
                 [](const Value& value, Script& /*script*/) -> Result<void> {
                   if (value.node().is_map() && value.node().entries.empty()) return success();
@@ -172,7 +156,6 @@ constexpr std::array kScriptKeys = {
 
 constexpr Section<EngineConfig> kAging{"aging", "How waiting raises priority.", kAgingKeys};
 constexpr Section<EngineConfig> kConfig{"config", "How the engine is set.", kConfigKeys};
-constexpr Section<QueueDraft> kQueue{"queue", "One queue.", kQueueKeys};
 constexpr Section<Script> kScript{"scenario", "The whole file, or one document of it.",
                                   kScriptKeys};
 
@@ -181,8 +164,6 @@ constexpr Section<Script> kScript{"scenario", "The whole file, or one document o
 const Section<EngineConfig>& aging_section() { return kAging; }
 
 const Section<EngineConfig>& config_section() { return kConfig; }
-
-const Section<QueueDraft>& queue_section() { return kQueue; }
 
 const Section<Script>& script_section() { return kScript; }
 
@@ -205,7 +186,9 @@ Result<std::vector<Script>> parse_scripts(std::string_view text, std::string_vie
   std::vector<Script> scripts;
   for (const yaml::Node& document : documents) {
     Script script{.file = std::string(file_name), .place = {document.line, document.column}};
-    TRY_VOID(read_section(script_section(), Value(document, "scenario", file_name), script));
+    const Value value(document, "scenario", file_name);
+    TRY_VOID(read_section(script_section(), value, script));
+    TRY_VOID(read_queues(value, script));
     scripts.push_back(std::move(script));
   }
   return scripts;

@@ -336,4 +336,24 @@ Result<std::vector<core::Node>> read_fleet(const Value& value) {
   return nodes;
 }
 
+std::vector<std::string> device_classes(const std::vector<core::Node>& fleet) {
+  std::set<std::string> models;
+  for (const core::Node& node : fleet) {
+    for (const core::Device& device : node.devices) {
+      if (!device.mig_enabled) models.insert(device.model);
+    }
+  }
+  return {models.begin(), models.end()};
+}
+
+Result<std::vector<core::Node>> parse_fleet(std::string_view text, std::string_view file_name) {
+  TRY(const std::vector<yaml::Node> documents, yaml::parse(text, file_name));
+  for (const yaml::Node& document : documents) {
+    const yaml::Node* fleet = document.find("fleet");
+    if (fleet != nullptr) return read_fleet(Value(*fleet, "fleet", file_name));
+  }
+  return yaml::error_at(file_name, 1, 1,
+                        "the file has no section `fleet:`, for example fleet: 8x80GiB:H100");
+}
+
 }  // namespace berth::scenario

@@ -18,23 +18,14 @@ using config::table_cell;
 
 // Every section, in the order in which the reference shows them.
 std::vector<SectionDoc> all_sections() {
-  return {section_doc(script_section()),
-          section_doc(fleet_section()),
-          section_doc(node_section()),
-          section_doc(device_section()),
-          section_doc(config_section()),
-          section_doc(aging_section()),
-          section_doc(queue_section()),
-          section_doc(step_section()),
-          section_doc(submit_section()),
-          section_doc(adopt_section()),
-          section_doc(observe_section()),
-          section_doc(add_device_section()),
-          section_doc(renumber_section()),
-          section_doc(expect_section()),
-          section_doc(expect_workload_section()),
-          section_doc(expect_device_section()),
-          section_doc(expect_node_section())};
+  return {section_doc(script_section()),        section_doc(fleet_section()),
+          section_doc(node_section()),          section_doc(device_section()),
+          section_doc(config_section()),        section_doc(aging_section()),
+          section_doc(step_section()),          section_doc(submit_section()),
+          section_doc(adopt_section()),         section_doc(observe_section()),
+          section_doc(add_device_section()),    section_doc(renumber_section()),
+          section_doc(expect_section()),        section_doc(expect_workload_section()),
+          section_doc(expect_device_section()), section_doc(expect_node_section())};
 }
 
 std::string_view scope_text(request::WordScope scope) {

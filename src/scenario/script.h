@@ -21,6 +21,7 @@
 #include "core/model/device.h"
 #include "core/model/verdict.h"
 #include "core/model/workload.h"
+#include "core/queue/queue_config.h"
 
 namespace berth::scenario {
 
@@ -185,8 +186,15 @@ struct Script {
   std::string about{};
   std::vector<core::Node> fleet{};
   core::EngineConfig config{};
+  std::optional<core::QueueConfig> queues{};  // without refusals; some may be on hold
   std::vector<Step> steps{};
 };
+
+// The models of the fleet's devices, each once, in order: the classes of quota dimensions.
+std::vector<std::string> device_classes(const std::vector<core::Node>& fleet);
+
+// The fleet of a file that has a `fleet:` section, whatever stands beside it. Errors: as below.
+Result<std::vector<core::Node>> parse_fleet(std::string_view text, std::string_view file_name);
 
 // One script per document of the file. Errors: "FILE:LINE:COLUMN: FIELD 'VALUE': RULE".
 Result<std::vector<Script>> parse_scripts(std::string_view text, std::string_view file_name);

@@ -138,12 +138,41 @@ TEST(Script, NamesTheNearestKeyForOneThatIsUnknown) {
 TEST(Script, SaysWhatIsNotSupportedYet) {
   EXPECT_THAT(message_of(std::string(kHead) + "load: {rate: 5}\nsteps: []\n"),
               HasSubstr("generated load is not supported yet"));
-  EXPECT_THAT(message_of(std::string(kHead) + "queues: [{name: team-a}]\nsteps: []\n"),
-              HasSubstr("queues are not supported yet"));
-  EXPECT_THAT(
-      message_of(std::string(kHead) + "queues: [{name: default, deserved: 4}]\nsteps: []\n"),
-      HasSubstr("the queue field 'deserved' is not supported yet"));
-  script_of(std::string(kHead) + "queues: [{name: default}]\nload: {}\nsteps: []\n");
+}
+
+TEST(Script, ReadsTheQueuesWithTheWordsOfAQueueFile) {
+  const Script script = script_of(
+      "about: x\nqueues: [{name: a, dims: {L4/devices: {deserved: 1}}}, {name: b, parent: "
+      "nobody}]\n"
+      "priorityRule: kai\nfleet: 2x16GiB:L4\nload: {}\nsteps: []\n");
+  ASSERT_TRUE(script.queues.has_value());
+  EXPECT_EQ(script.queues->priority_rule, core::PriorityRule::kai);
+  EXPECT_EQ(script.queues->queues.at(0).dimensions.at(0).deserved, 1000);
+  EXPECT_FALSE(script_of(in_steps("  - at: 1s\n")).queues.has_value());
+}
+
+TEST(Script, RefusesWrongQueuesWithEveryComplaint) {
+  EXPECT_EQ(message_of("about: x\nfleet: 2x16GiB:L4\nqueues:\n"
+                       "  - {name: a, dims: {L5/devices: {}}}\n  - {name: b, ordr: fifo}\n"
+                       "steps: []\n"),
+            "t.yaml:5:15: ordr: 'ordr' is not a key of 'queue'; did you mean 'order'? known are "
+            "name, parent, priority, dims, order, reclaim, preempt, minRuntime, preemptionDelay, "
+            "history, aging, evictions, stop, policy, deviceCap, device_cap, created\n"
+            "t.yaml:4:22: queue a: dims.L5/devices: no device of the fleet is of class L5; name "
+            "one that exists (nearest is L4) or * for all");
+  EXPECT_THAT(message_of(std::string(kHead) + "priorityRule: kai\nsteps: []\n"),
+              HasSubstr("t.yaml:3:15: priorityRule 'kai': it says nothing without `queues`"));
+}
+
+TEST(Script, FindsTheFleetOfAFileThatHoldsNothingElse) {
+  const auto fleet = parse_fleet(
+      "fleet: {nodes: [{name: n, devices: [{memory: 1GiB, model: B}, "
+      "{memory: 1GiB, model: A, count: 2}]}]}\n",
+      "f.yaml");
+  ASSERT_TRUE(fleet.ok());
+  EXPECT_EQ(device_classes(*fleet), (std::vector<std::string>{"A", "B"}));
+  EXPECT_THAT(parse_fleet("queues: []\n", "f.yaml").error().message(),
+              StartsWith("f.yaml:1:1: the file has no section `fleet:`"));
 }
 
 TEST(Script, RefusesWrongValuesWithPlaceFieldRuleAndFix) {
@@ -265,7 +294,6 @@ TEST(Script, AcceptsEveryExampleOfItsOwnTable) {
   expect_examples_are_accepted(device_section());
   expect_examples_are_accepted(config_section());
   expect_examples_are_accepted(aging_section());
-  expect_examples_are_accepted(queue_section());
   expect_examples_are_accepted(step_section());
   expect_examples_are_accepted(submit_section());
   expect_examples_are_accepted(adopt_section());

@@ -43,10 +43,6 @@ struct FleetDraft {
   std::optional<Memory> reserve{};
 };
 
-struct QueueDraft {
-  std::string name{};
-};
-
 struct SubmitDraft {
   Submit submit;
   std::vector<const yaml::Entry*> words{};
@@ -61,7 +57,6 @@ const Section<Script>& script_section();
 const Section<FleetDraft>& fleet_section();
 const Section<NodeDraft>& node_section();
 const Section<DeviceDraft>& device_section();
-const Section<QueueDraft>& queue_section();
 const Section<core::EngineConfig>& config_section();
 const Section<core::EngineConfig>& aging_section();
 const Section<Step>& step_section();
