@@ -281,6 +281,7 @@ TEST(LinkSetsProperty, AboveEightASetIsFoundIfThereIsOne) {
   for (unsigned seed = 0; seed < 400; ++seed) {
     RandomGraph random(seed, 9 + static_cast<int>(seed % 4));
     random.ask_.one_suffices = seed % 2 == 0;
+    random.ask_.fits = (std::uint64_t{1} << (9 + seed % 4)) - 1;
     const std::vector<std::uint64_t> all = random.all_sets();
     const LinkChoices choices = link_choices(random.graph_, random.ask_);
     ASSERT_EQ(choices.sets.empty(), all.empty()) << seed;
@@ -294,7 +295,7 @@ TEST(LinkSetsProperty, AboveEightASetIsFoundIfThereIsOne) {
       best_found += random.graph_.score(choices.sets.front()) == highest ? 1 : 0;
     }
   }
-  EXPECT_GE(best_found * 100, found * 95);  // the greedy choice is rarely not the best
+  EXPECT_GE(best_found * 100, found * 95) << best_found << " of " << found;
 }
 
 }  // namespace
