@@ -22,11 +22,13 @@ std::int64_t most_by_trying(World& world, ShapeId id, NodeId node, std::uint32_t
     return 0;
   }
   const AskFit fit = world.shapes.fit(id, world.types, world.fleet, node).asks[0];
+  const LinkGraph graph(world.fleet.node(node));
   const AskPlaces found =
       places_for(shape.ask(0), fit, world.ledger.faces(node), ~std::uint64_t{0});
   std::int64_t most = 0;
   for (std::uint64_t set = 1; set < 16; ++set) {
-    if ((set & ~found.fits) != 0 || std::popcount(set) != shape.ask(0).count) {
+    if ((set & ~found.fits) != 0 || std::popcount(set) != shape.ask(0).count ||
+        (shape.ask(0).links == LinkRule::required && !graph.is_joined(set))) {
       continue;
     }
     Places places;
@@ -95,6 +97,7 @@ TEST(NodeCapacity, AgreesWithTryingEveryOrderOfBookings) {
     for (Device& device : node.devices) {
       device.total = Memory::mib(500 + 250 * to(2));
       device.cordoned = to(8) == 0;
+      device.link_set = to(2) - 1;
     }
     const NodeId id = world.add(std::move(node));
     for (std::size_t i = 0; i < world.fleet.devices_of(id).size(); ++i) {
@@ -110,6 +113,7 @@ TEST(NodeCapacity, AgreesWithTryingEveryOrderOfBookings) {
       ask.mutex = to(5) == 0;
       ask.mode = to(5) == 0 ? SharingMode::sm_sharing : SharingMode::time_slicing;
     }
+    ask.links = static_cast<LinkRule>(to(2));
     const ShapeId shape = world.shapes.acquire(request_of({ask}, to(1) == 0 ? 1000 : 0));
     const NodeCapacity found = capacity(world, shape, id);
     ASSERT_TRUE(found.exact);
