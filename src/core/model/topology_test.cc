@@ -21,7 +21,7 @@ TEST(Topology, ManyLevelsButNotSeventeen) {
     deep.levels.push_back("level-" + std::to_string(i));
   }
   EXPECT_EQ(first_problem({deep}), "");
-  deep.levels.push_back("one more");
+  deep.levels.emplace_back("one more");
   EXPECT_EQ(first_problem({deep}),
             "topology deep: 17 levels; at most 16 are supported, leave some out");
 }

@@ -8,6 +8,13 @@
 
 namespace berth::core {
 
+namespace {
+
+// The whole pool, level -1, is row 0.
+std::size_t row_of(int level) { return static_cast<std::size_t>(level) + 1; }
+
+}  // namespace
+
 Domains::Domains(Topology topology)
     : topology_(std::move(topology)), domains_(1), by_level_(topology_.levels.size() + 1) {
   by_level_[0].push_back(kWholePool);
@@ -35,9 +42,7 @@ bool Domains::is_within(DomainId id, DomainId outer) const {
   return id == outer;
 }
 
-std::span<const DomainId> Domains::of_level(int level) const {
-  return by_level_[static_cast<std::size_t>(level + 1)];
-}
+std::span<const DomainId> Domains::of_level(int level) const { return by_level_[row_of(level)]; }
 
 std::int64_t Domains::outside(int level) const {
   std::int64_t inside = 0;
@@ -64,7 +69,7 @@ DomainId Domains::child_named(DomainId parent, const std::string& value) {
   domains_.push_back(std::move(domain));
   std::vector<DomainId>& siblings = domains_[parent.index()].children;
   siblings.insert(siblings.begin() + place, id);
-  std::vector<DomainId>& level = by_level_[static_cast<std::size_t>(at(id).level + 1)];
+  std::vector<DomainId>& level = by_level_[row_of(at(id).level)];
   // Equal names on different paths ("a/b" + "c", "a" + "b/c") go by the parent's place.
   const auto before = [&](DomainId a, DomainId b) {
     return std::tie(at(a).name, at(a).value) < std::tie(at(b).name, at(b).value);

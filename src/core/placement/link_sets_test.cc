@@ -193,20 +193,20 @@ class RandomGraph {
       node.devices[static_cast<std::size_t>(a)].link_set = to(2) - 1;
       for (int b = 0; b < a; ++b) {
         if (to(2) != 0) {
-          node.links.push_back({.a = a, .b = b, .score = 50 * to(5)});
+          node.links.push_back({.a = a, .b = b, .score = std::int64_t{50} * to(5)});
         }
       }
     }
-    graph_ = LinkGraph(node);
+    graph = LinkGraph(node);
     for (int i = 0; i < devices; ++i) {
-      faces_.push_back({.headroom = 100 * to(9), .usable = 1000, .idle = to(1) == 0});
+      faces_.push_back({.headroom = std::int64_t{100} * to(9), .usable = 1000, .idle = to(1) == 0});
     }
     needs_.resize(static_cast<std::size_t>(devices), {.request = 10, .exclusive = to(1) == 0});
-    ask_ = {.fits = generator_() & ((std::uint64_t{1} << devices) - 1),
-            .count = 1 + to(4),
-            .required = to(1) == 0,
-            .faces = faces_,
-            .needs = needs_};
+    ask = {.fits = generator_() & ((std::uint64_t{1} << devices) - 1),
+           .count = 1 + to(4),
+           .required = to(1) == 0,
+           .faces = faces_,
+           .needs = needs_};
   }
 
   int to(int most) { return std::uniform_int_distribution(0, most)(generator_); }
@@ -214,7 +214,7 @@ class RandomGraph {
   int largest_by_trying(std::uint64_t among) const {
     int largest = 0;
     for (std::uint64_t set = among; set != 0; set = (set - 1) & among) {
-      largest = graph_.is_joined(set) ? std::max(largest, std::popcount(set)) : largest;
+      largest = graph.is_joined(set) ? std::max(largest, std::popcount(set)) : largest;
     }
     return largest;
   }
@@ -230,13 +230,13 @@ class RandomGraph {
                                                       : faces_[i].headroom - needs_[i].request;
       hole = std::max(hole, left);
     }
-    return std::tuple(graph_.score(set), largest_by_trying(idle), hole);
+    return std::tuple(graph.score(set), largest_by_trying(idle), hole);
   }
 
   std::vector<std::uint64_t> all_sets() const {
     std::vector<std::uint64_t> sets;
-    for (std::uint64_t set = ask_.fits; set != 0; set = (set - 1) & ask_.fits) {
-      if (std::popcount(set) == ask_.count && (!ask_.required || graph_.is_joined(set))) {
+    for (std::uint64_t set = ask.fits; set != 0; set = (set - 1) & ask.fits) {
+      if (std::popcount(set) == ask.count && (!ask.required || graph.is_joined(set))) {
         sets.push_back(set);
       }
     }
@@ -244,8 +244,8 @@ class RandomGraph {
     return sets;
   }
 
-  LinkGraph graph_{Node{}};
-  LinkAsk ask_;
+  LinkGraph graph{Node{}};
+  LinkAsk ask;
 
  private:
   std::mt19937 generator_;
@@ -257,14 +257,14 @@ TEST(LinkSetsProperty, TheFirstChoiceIsTheBestOfAll) {
   for (unsigned seed = 0; seed < 1500; ++seed) {
     RandomGraph random(seed, 1 + static_cast<int>(seed % 8));
     const std::vector<std::uint64_t> all = random.all_sets();
-    LinkChoices choices = link_choices(random.graph_, random.ask_);
+    LinkChoices choices = link_choices(random.graph, random.ask);
     ASSERT_TRUE(choices.complete);
     for (std::size_t i = 1; i < choices.sets.size(); ++i) {
       ASSERT_GE(random.worth(choices.sets[i - 1]), random.worth(choices.sets[i])) << seed;
     }
-    LinkAsk one = random.ask_;
+    LinkAsk one = random.ask;
     one.one_suffices = true;
-    const LinkChoices first = link_choices(random.graph_, one);
+    const LinkChoices first = link_choices(random.graph, one);
     ASSERT_EQ(first.sets.empty(), all.empty());
     if (!all.empty()) {
       ASSERT_EQ(first.sets.front(), choices.sets.front()) << seed;
@@ -280,19 +280,19 @@ TEST(LinkSetsProperty, AboveEightASetIsFoundIfThereIsOne) {
   std::int64_t found = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     RandomGraph random(seed, 9 + static_cast<int>(seed % 4));
-    random.ask_.one_suffices = seed % 2 == 0;
-    random.ask_.fits = (std::uint64_t{1} << (9 + seed % 4)) - 1;
+    random.ask.one_suffices = seed % 2 == 0;
+    random.ask.fits = (std::uint64_t{1} << (9 + seed % 4)) - 1;
     const std::vector<std::uint64_t> all = random.all_sets();
-    const LinkChoices choices = link_choices(random.graph_, random.ask_);
+    const LinkChoices choices = link_choices(random.graph, random.ask);
     ASSERT_EQ(choices.sets.empty(), all.empty()) << seed;
     std::int64_t highest = 0;
     for (const std::uint64_t set : all) {
-      highest = std::max(highest, random.graph_.score(set));
+      highest = std::max(highest, random.graph.score(set));
     }
     if (!all.empty()) {
       ASSERT_TRUE(std::ranges::binary_search(all, choices.sets.front())) << seed;
       ++found;
-      best_found += random.graph_.score(choices.sets.front()) == highest ? 1 : 0;
+      best_found += random.graph.score(choices.sets.front()) == highest ? 1 : 0;
     }
   }
   EXPECT_GE(best_found * 100, found * 95) << best_found << " of " << found;

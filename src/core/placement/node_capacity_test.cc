@@ -93,9 +93,10 @@ TEST(NodeCapacity, AgreesWithTryingEveryOrderOfBookings) {
   const auto to = [&](int most) { return std::uniform_int_distribution(0, most)(generator); };
   for (int round = 0; round < 150; ++round) {
     World world("best-fit");
-    Node node = world_node({.name = "n", .devices = 1 + to(3), .cpu = 1000 * (1 + to(7))});
+    Node node =
+        world_node({.name = "n", .devices = 1 + to(3), .cpu = std::int64_t{1000} * (1 + to(7))});
     for (Device& device : node.devices) {
-      device.total = Memory::mib(500 + 250 * to(2));
+      device.total = Memory::mib(500 + std::int64_t{250} * to(2));
       device.cordoned = to(8) == 0;
       device.link_set = to(2) - 1;
     }
@@ -106,9 +107,10 @@ TEST(NodeCapacity, AgreesWithTryingEveryOrderOfBookings) {
       }
     }
     DeviceAsk ask = to(3) == 0 ? DeviceAsk::whole_devices(1 + to(1))
-                               : DeviceAsk::memory_mib(150 + 100 * to(4), 1 + to(2));
+                               : DeviceAsk::memory_mib(150 + std::int64_t{100} * to(4), 1 + to(2));
     if (ask.is_share()) {
-      ask.limit_mib = to(2) == 0 ? std::optional(ask.mib + 100 * to(3)) : std::nullopt;
+      ask.limit_mib =
+          to(2) == 0 ? std::optional(ask.mib + std::int64_t{100} * to(3)) : std::nullopt;
       ask.compute_milli = to(2) == 0 ? 100 * (1 + to(9)) : 0;
       ask.mutex = to(5) == 0;
       ask.mode = to(5) == 0 ? SharingMode::sm_sharing : SharingMode::time_slicing;
