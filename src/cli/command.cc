@@ -48,6 +48,15 @@ std::vector<std::string> Arguments::values(std::string_view name) const {
   return given == nullptr ? std::vector<std::string>{} : given->values;
 }
 
+std::string_view first_word(const Command& command) {
+  return command.name.substr(0, command.name.find(' '));
+}
+
+std::string_view second_word(const Command& command) {
+  const std::size_t blank = command.name.find(' ');
+  return blank == std::string_view::npos ? std::string_view() : command.name.substr(blank + 1);
+}
+
 std::span<const Option> common_options() { return kCommonOptions; }
 
 }  // namespace berth::cli

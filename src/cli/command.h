@@ -107,7 +107,7 @@ class Arguments {
 };
 
 struct Command {
-  std::string_view name;
+  std::string_view name;              // "simulate"; or of two words, "queues check"
   std::string_view summary;           // one line, no full stop
   std::string_view description = {};  // paragraphs for `berth VERB --help`
   std::span<const Option> options = {};
@@ -115,6 +115,11 @@ struct Command {
   std::span<const Example> examples = {};
   ExitCode (*run)(const Arguments& arguments, Console& console);
 };
+
+// "queues" of "queues check"; the whole name of a verb of one word.
+[[nodiscard]] std::string_view first_word(const Command& command);
+// "check" of "queues check"; empty for a verb of one word.
+[[nodiscard]] std::string_view second_word(const Command& command);
 
 // Options that every verb has; the program answers them itself.
 [[nodiscard]] std::span<const Option> common_options();

@@ -36,11 +36,56 @@ std::string words(Choices choices) {
   return text;
 }
 
+// The words that verbs begin with, each once, in the order of the table.
+std::vector<std::string_view> first_words(CommandTable commands) {
+  std::vector<std::string_view> words;
+  for (const Command* command : commands) {
+    if (std::ranges::find(words, first_word(*command)) == words.end()) {
+      words.push_back(first_word(*command));
+    }
+  }
+  return words;
+}
+
+// The verbs of two words that begin with this one.
+std::vector<const Command*> group_of(CommandTable commands, std::string_view first) {
+  std::vector<const Command*> group;
+  for (const Command* command : commands) {
+    if (first_word(*command) == first && !second_word(*command).empty()) group.push_back(command);
+  }
+  return group;
+}
+
+// What the verb does, or all of a group together.
+std::string summary_of(CommandTable commands, std::string_view first) {
+  std::string text;
+  for (const Command* command : commands) {
+    if (first_word(*command) != first) continue;
+    if (second_word(*command).empty()) return std::string(command->summary);
+    text += (text.empty() ? "" : ", ") + std::string(second_word(*command));
+  }
+  return text;
+}
+
+std::string second_words(const std::vector<const Command*>& group) {
+  std::string text;
+  for (const Command* command : group)
+    text += (text.empty() ? "" : " ") + std::string(second_word(*command));
+  return text;
+}
+
 std::string verb_words(CommandTable commands) {
   std::string text;
-  for (const Command* command : commands)
-    text += std::string(command->name) + " ";
+  for (const std::string_view word : first_words(commands))
+    text += std::string(word) + " ";
   return text + "help --help --version";
+}
+
+// The name of a verb as a pattern of `case` in bash.
+std::string bash_name(const Command& command) {
+  std::string name(first_word(command));
+  if (!second_word(command).empty()) name += "\\ " + std::string(second_word(command));
+  return name;
 }
 
 std::vector<Option> options_of(const Command& command) {
@@ -68,7 +113,7 @@ std::string bash_value_cases(const Command& command) {
     if (option.kind == ValueKind::none) continue;
     // The second part tells how many words ago the option stood.
     const std::string distance = option.repeats ? ":*" : ":1";
-    const std::string start = std::string(command.name) + ":";
+    const std::string start = bash_name(command) + ":";
     std::string pattern = start + std::string(option.name) + distance;
     if (option.letter != '\0') pattern += " | " + start + "-" + option.letter + distance;
     text += "    " + pattern + ")\n      " + bash_value(option.kind, option.choices) +
@@ -84,12 +129,26 @@ std::string bash_word_cases(const Command& command) {
     if (option.letter != '\0') options += std::string(" -") + option.letter;
   }
   const Operand& operand = command.operand;
-  return "    " + std::string(command.name) +
+  return "    " + bash_name(command) +
          ")\n      if [[ $cur == -* ]]; then\n        _berth_words '" + options +
          "'\n      else\n        " +
          (operand.name.empty() ? "_berth_words '" + options + "'"
                                : bash_value(operand.kind, operand.choices)) +
          "\n      fi\n      ;;\n";
+}
+
+// Verbs of two words: the second is completed, then both are the verb.
+std::string bash_groups(CommandTable commands) {
+  std::string text;
+  for (const std::string_view first : first_words(commands)) {
+    const auto group = group_of(commands, first);
+    if (group.empty()) continue;
+    text += "    " + std::string(first) + ")\n      if ((COMP_CWORD == 2)); then\n" +
+            "        _berth_words '" + second_words(group) +
+            " --help'\n        return\n      fi\n" +
+            "      verb=\"$verb ${COMP_WORDS[2]}\"\n      ;;\n";
+  }
+  return text.empty() ? "" : "  case $verb in\n" + text + "    *) ;;\n  esac\n";
 }
 
 std::string bash_script(CommandTable commands) {
@@ -121,7 +180,8 @@ _berth() {
          verb_words(commands) + R"('
     return
   fi
-  # bash splits --option=value into three words
+)" + bash_groups(commands) +
+         R"(  # bash splits --option=value into three words
   if [[ $cur == = ]]; then
     cur=
   elif [[ ${COMP_WORDS[COMP_CWORD - 1]} == = ]]; then
@@ -185,11 +245,35 @@ std::string zsh_arguments(const Command& command) {
   return text + "\n";
 }
 
+std::string zsh_verb(std::string_view word, std::string_view summary) {
+  return "    '" + std::string(word) + ":" + escaped(summary, ":\\") + "'\n";
+}
+
+std::string zsh_group(const std::vector<const Command*>& group) {
+  std::string verbs;
+  std::string cases;
+  for (const Command* command : group) {
+    verbs += zsh_verb(second_word(*command), command->summary);
+    cases += "    " + std::string(second_word(*command)) + ")\n" + zsh_arguments(*command) +
+             "      ;;\n";
+  }
+  return "      verbs=(\n" + verbs +
+         "      )\n      if ((CURRENT == 2)); then\n        _describe verb verbs\n        return\n"
+         "      fi\n      shift words\n      ((CURRENT--))\n      case $words[1] in\n" +
+         cases + "      esac\n";
+}
+
 std::string zsh_script(CommandTable commands) {
   std::string verbs;
   std::string cases;
+  for (const std::string_view first : first_words(commands)) {
+    verbs += zsh_verb(first, summary_of(commands, first));
+    if (const auto group = group_of(commands, first); !group.empty()) {
+      cases += "    " + std::string(first) + ")\n" + zsh_group(group) + "      ;;\n";
+    }
+  }
   for (const Command* command : commands) {
-    verbs += "    '" + std::string(command->name) + ":" + escaped(command->summary, ":\\") + "'\n";
+    if (!second_word(*command).empty()) continue;
     cases += "    " + std::string(command->name) + ")\n" + zsh_arguments(*command) + "      ;;\n";
   }
   return R"(#compdef berth
@@ -255,6 +339,18 @@ std::string fish_operand(const Operand& operand) {
   return {};  // every kind is above
 }
 
+// The second words of a group, offered while none of them is there.
+std::string fish_group(std::string_view first, const std::vector<const Command*>& group) {
+  std::string text;
+  for (const Command* command : group) {
+    text += "complete --command berth --condition '__fish_seen_subcommand_from " +
+            std::string(first) + "; and not __fish_seen_subcommand_from " + second_words(group) +
+            "' --arguments " + std::string(second_word(*command)) + " --description " +
+            fish_quoted(command->summary) + "\n";
+  }
+  return text;
+}
+
 std::string fish_script(CommandTable commands) {
   std::string text =
       "# fish completion for berth. Load it with\n"
@@ -263,16 +359,22 @@ std::string fish_script(CommandTable commands) {
       "complete --command berth --condition __fish_use_subcommand --arguments help --description "
       "'explain a verb'\n";
   std::string verbs;
-  for (const Command* command : commands) {
-    verbs += " " + std::string(command->name);
+  for (const std::string_view first : first_words(commands)) {
+    verbs += " " + std::string(first);
     text += "complete --command berth --condition __fish_use_subcommand --arguments " +
-            std::string(command->name) + " --description " + fish_quoted(command->summary) + "\n";
+            std::string(first) + " --description " + fish_quoted(summary_of(commands, first)) +
+            "\n";
+    text += fish_group(first, group_of(commands, first));
   }
   text += "complete --command berth --condition '__fish_seen_subcommand_from help' --arguments '" +
           verbs.substr(std::min<std::size_t>(1, verbs.size())) + "'\n";
   for (const Command* command : commands) {
-    const std::string start = "complete --command berth --condition '__fish_seen_subcommand_from " +
-                              std::string(command->name) + "'";
+    std::string start = "complete --command berth --condition '__fish_seen_subcommand_from " +
+                        std::string(first_word(*command));
+    if (!second_word(*command).empty()) {
+      start += "; and __fish_seen_subcommand_from " + std::string(second_word(*command));
+    }
+    start += "'";
     for (const Option& option : options_of(*command)) {
       text += start + " --long-option " + std::string(option.name.substr(2));
       if (option.letter != '\0') text += std::string(" --short-option ") + option.letter;

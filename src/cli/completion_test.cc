@@ -86,7 +86,8 @@ class Completion : public testing::Test {
 };
 
 TEST_F(Completion, BashOffersVerbs) {
-  EXPECT_THAT(bash("''"), UnorderedElementsAre("simulate", "show", "help", "--help", "--version"));
+  EXPECT_THAT(bash("''"),
+              UnorderedElementsAre("simulate", "show", "tree", "help", "--help", "--version"));
   EXPECT_THAT(bash("si"), ElementsAre("simulate"));
   EXPECT_THAT(bash("help sh"), ElementsAre("show"));
   EXPECT_THAT(bash("nonsense ''"), IsEmpty());
@@ -114,6 +115,15 @@ TEST_F(Completion, BashOffersFilesAndFolders) {
   EXPECT_THAT(bash("simulate --nodes x node-"), IsEmpty());
 }
 
+TEST_F(Completion, BashOffersTheSecondWordOfAVerb) {
+  EXPECT_THAT(bash("tree ''"), UnorderedElementsAre("cut", "grow", "--help"));
+  EXPECT_THAT(bash("tree c"), ElementsAre("cut"));
+  EXPECT_THAT(bash("tree cut --"), UnorderedElementsAre("--depth", "--help"));
+  EXPECT_THAT(bash("tree cut -o f"), ElementsAre("flat"));
+  EXPECT_THAT(bash("tree cut node-"), ElementsAre("node-a.csv"));
+  EXPECT_THAT(bash("tree grow --"), ElementsAre("--help"));
+}
+
 TEST_F(Completion, BashRegistersTheFunctionForTheProgram) {
   EXPECT_THAT(
       lines_of("bash --norc", completion_script("bash", all_commands()) + "complete -p berth\n"),
@@ -128,6 +138,9 @@ TEST_F(Completion, FishOffersVerbsOptionsAndValues) {
   EXPECT_THAT(fish("berth show "), UnorderedElementsAre("red", "green"));
   EXPECT_THAT(fish("berth show "), Not(Contains("node-a.csv")));
   EXPECT_THAT(fish("berth simulate --nodes node"), IsSupersetOf({"node-a.csv"}));
+  EXPECT_THAT(fish("berth tree "), UnorderedElementsAre("cut", "grow"));
+  EXPECT_THAT(fish("berth tree cut --depth "), UnorderedElementsAre("deep", "flat"));
+  EXPECT_THAT(fish("berth tree cut --d"), ElementsAre("--depth"));
 }
 
 // zsh completes only in an interactive shell, so one runs in a pseudo terminal. Each line is typed
@@ -141,20 +154,22 @@ autoload -Uz compinit && compinit -u -D
 source ./_berth
 print "<re""ady>"
 )";
-  EXPECT_THAT(lines_of("zsh -f", R"(zmodload zsh/zpty
+  EXPECT_THAT(
+      lines_of("zsh -f", R"(zmodload zsh/zpty
 zpty terminal env TERM=dumb ZDOTDIR=. zsh -o no_global_rcs -i
 zpty -r -m terminal answer '*<ready>*'
 for line in 'berth sim' 'berth simulate --see' 'berth simulate --output j' \
-    'berth simulate --policy pack,f' 'berth simulate --nodes node-' 'berth show gr'; do
+    'berth simulate --policy pack,f' 'berth simulate --nodes node-' 'berth show gr' \
+    'berth tree gr' 'berth tree cut --depth f'; do
   zpty -w terminal "$line"$'\t\x01show '
   zpty -r -m terminal answer '*<*>*'
   print -r -- "${${answer##*<}%%>*}"
 done
 zpty -d terminal
 )"),
-              ElementsAre("berth simulate", "berth simulate --seeds",
-                          "berth simulate --output json", "berth simulate --policy pack,fgd",
-                          "berth simulate --nodes node-a.csv", "berth show green"));
+      ElementsAre("berth simulate", "berth simulate --seeds", "berth simulate --output json",
+                  "berth simulate --policy pack,fgd", "berth simulate --nodes node-a.csv",
+                  "berth show green", "berth tree grow", "berth tree cut --depth flat"));
 }
 
 }  // namespace

@@ -63,6 +63,36 @@ inline constexpr Command kExampleShow{
     .run = [](const Arguments&, Console&) { return ExitCode::failed; },
 };
 
-inline constexpr std::array<const Command*, 2> kExampleCommands{&kExampleSimulate, &kExampleShow};
+// Verbs of two words.
+inline constexpr Option kExampleCutOptions[] = {
+    {.name = "--depth",
+     .letter = 'o',
+     .kind = ValueKind::choice,
+     .value = "DEPTH",
+     .help = "how deep",
+     .choices = [] { return std::vector<std::string>{"deep", "flat"}; }},
+};
+
+inline constexpr Command kExampleTreeCut{
+    .name = "tree cut",
+    .summary = "cut a tree",
+    .options = kExampleCutOptions,
+    .operand = {.name = "FILE", .help = "the tree", .kind = ValueKind::file, .required = true},
+    .examples = kExampleExamples,
+    .run =
+        [](const Arguments& arguments, Console& console) {
+          console.out << "cut " << arguments.operands().front() << "\n";
+          return ExitCode::done;
+        },
+};
+
+inline constexpr Command kExampleTreeGrow{
+    .name = "tree grow",
+    .summary = "grow a tree",
+    .run = [](const Arguments&, Console&) { return ExitCode::done; },
+};
+
+inline constexpr std::array<const Command*, 4> kExampleCommands{
+    &kExampleSimulate, &kExampleShow, &kExampleTreeCut, &kExampleTreeGrow};
 
 }  // namespace berth::cli

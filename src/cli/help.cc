@@ -88,6 +88,20 @@ std::string program_help(CommandTable commands) {
          "input.\n";
 }
 
+std::string group_help(CommandTable commands, std::string_view group) {
+  Rows verbs;
+  std::string examples;
+  for (const Command* command : commands) {
+    if (first_word(*command) != group) continue;
+    verbs.emplace_back(command->name, command->summary);
+    if (!command->examples.empty()) examples += examples_text(command->examples.first(1));
+  }
+  const std::string name(group);
+  return "Usage: berth " + name + " VERB [OPTIONS]\n\nVerbs:\n" + columns(verbs) +
+         (examples.empty() ? "" : "\nExamples:\n" + examples) + "\n`berth " + name +
+         " VERB --help` explains one.\n";
+}
+
 std::string command_help(const Command& command) {
   std::string text = "berth " + std::string(command.name) + ": " + std::string(command.summary) +
                      "\n\nUsage: " + usage_line(command) + "\n";

@@ -184,14 +184,48 @@ class VerbParser {
   CLI::Option* operand_ = nullptr;
 };
 
-const Command* find(CommandTable commands, std::string_view name) {
-  const auto found = std::ranges::find(commands, name, &Command::name);
-  return found == commands.end() ? nullptr : *found;
+// The verb that the words begin with, and how many of them are its name.
+struct Verb {
+  const Command* command = nullptr;
+  std::string group = {};  // where the first word begins verbs of two
+  std::size_t words = 1;
+};
+
+Verb find(CommandTable commands, std::span<const std::string> words) {
+  Verb verb;
+  for (const Command* command : commands) {
+    if (first_word(*command) != words[0]) continue;
+    if (second_word(*command).empty()) {
+      verb.command = command;
+    } else {
+      verb.group = words[0];
+      if (words.size() > 1 && second_word(*command) == words[1]) return {command, words[0], 2};
+    }
+  }
+  return verb;
 }
 
 Parsed unknown_verb(CommandTable commands, const std::string& word) {
   return UsageProblem{nullptr,
                       "unknown verb " + in_quotes(word) + did_you_mean(word, names(commands))};
+}
+
+// "queues", and no verb of that alone.
+Parsed unfinished(CommandTable commands, const std::string& group,
+                  std::span<const std::string> rest) {
+  if (!rest.empty() && (rest.front() == "--help" || rest.front() == "-h")) {
+    return HelpWanted{nullptr, group};
+  }
+  std::vector<std::string> known;
+  for (const Command* command : commands) {
+    if (first_word(*command) == group) known.emplace_back(second_word(*command));
+  }
+  const bool word = !rest.empty() && !rest.front().starts_with('-');
+  return UsageProblem{nullptr,
+                      word ? "unknown verb " + in_quotes(group + " " + rest.front()) +
+                                 did_you_mean(rest.front(), known) + " Known are " + joined(known)
+                           : group + " needs one more word; known are " + joined(known),
+                      group};
 }
 
 }  // namespace
@@ -205,13 +239,15 @@ Parsed parse(CommandTable commands, std::span<const std::string> words) {
   if (first == "--help" || first == "-h") return HelpWanted{};
   if (first == "help") {
     if (rest.empty()) return HelpWanted{};
-    const Command* command = find(commands, rest.front());
-    if (command == nullptr) return unknown_verb(commands, rest.front());
-    return HelpWanted{command};
+    const Verb verb = find(commands, rest);
+    if (verb.command == nullptr && verb.group.empty()) return unknown_verb(commands, rest.front());
+    return HelpWanted{verb.command, verb.group};
   }
   // The habit of most programs.
-  const Command* command = find(commands, first == "--version" ? "version" : first);
-  if (command != nullptr) return VerbParser(*command).parse(rest);
+  const std::vector<std::string> version{"version"};
+  const Verb verb = find(commands, first == "--version" ? std::span(version) : words);
+  if (verb.command != nullptr) return VerbParser(*verb.command).parse(words.subspan(verb.words));
+  if (!verb.group.empty()) return unfinished(commands, verb.group, rest);
   if (first.starts_with('-')) {
     const std::vector<std::string> known{"--help", "--version"};
     return UsageProblem{nullptr, "unknown option " + in_quotes(first) + did_you_mean(first, known) +

@@ -14,9 +14,10 @@ namespace berth::cli {
 
 using CommandTable = std::span<const Command* const>;
 
-// Help was asked for: of one verb, or of the program if `command` is null.
+// Help was asked for: of one verb, of all that begin with a word, or of the program.
 struct HelpWanted {
   const Command* command = nullptr;
+  std::string group = {};  // where `command` is null: "queues"; empty: the program
 };
 
 struct Invocation {
@@ -28,6 +29,7 @@ struct Invocation {
 struct UsageProblem {
   const Command* command = nullptr;
   std::string message;
+  std::string group = {};  // as in HelpWanted
 };
 
 using Parsed = std::variant<Invocation, HelpWanted, UsageProblem>;

@@ -12,8 +12,9 @@ namespace berth::cli {
 namespace {
 
 ExitCode explain(const UsageProblem& problem, Console& console) {
-  const std::string verb =
-      problem.command == nullptr ? "" : std::string(problem.command->name) + " ";
+  std::string verb =
+      problem.command == nullptr ? problem.group : std::string(problem.command->name);
+  if (!verb.empty()) verb += ' ';
   console.err << "berth: " << printable_lines(problem.message) << "\n"
               << "Try: berth " << verb << "--help\n";
   return ExitCode::usage;
@@ -22,8 +23,9 @@ ExitCode explain(const UsageProblem& problem, Console& console) {
 ExitCode dispatch(const Parsed& parsed, CommandTable commands, Console& console) {
   if (const auto* problem = std::get_if<UsageProblem>(&parsed)) return explain(*problem, console);
   if (const auto* help = std::get_if<HelpWanted>(&parsed)) {
-    console.out << (help->command == nullptr ? program_help(commands)
-                                             : command_help(*help->command));
+    console.out << (help->command != nullptr ? command_help(*help->command)
+                    : help->group.empty()    ? program_help(commands)
+                                             : group_help(commands, help->group));
     return ExitCode::done;
   }
   const auto& invocation = std::get<Invocation>(parsed);

@@ -52,7 +52,7 @@ TEST(Program, ReportsWrongUsageOnStandardErrorOnly) {
 TEST(Program, HelpListsEveryVerbOptionAndExample) {
   const Outcome program = run(kExampleCommands, {"--help"});
   EXPECT_EQ(program.code, ExitCode::done);
-  EXPECT_THAT(program.out, HasSubstr("  simulate  run a trace, the planner's way\n"));
+  EXPECT_THAT(program.out, HasSubstr("  simulate   run a trace, the planner's way\n"));
   EXPECT_THAT(program.out, HasSubstr("berth simulate --nodes n.csv"));
 
   const std::string verb = run(kExampleCommands, {"simulate", "--help"}).out;
@@ -61,6 +61,25 @@ TEST(Program, HelpListsEveryVerbOptionAndExample) {
   EXPECT_THAT(verb, HasSubstr("  -o, --output FORMAT     table or json (default: table)\n"));
   EXPECT_THAT(run(kExampleCommands, {"help", "show"}).out,
               HasSubstr("Usage: berth show COLOUR...\n"));
+}
+
+TEST(Program, RunsAndExplainsVerbsOfTwoWords) {
+  EXPECT_EQ(run(kExampleCommands, {"tree", "cut", "oak"}).out, "cut oak\n");
+  EXPECT_THAT(run(kExampleCommands, {"tree", "cut", "--help"}).out,
+              HasSubstr("Usage: berth tree cut [OPTIONS] FILE\n"));
+  for (const auto& words : {std::vector<std::string>{"tree", "--help"}, {"help", "tree"}}) {
+    const Outcome help = run(kExampleCommands, words);
+    EXPECT_EQ(help.code, ExitCode::done);
+    EXPECT_THAT(help.out, HasSubstr("  tree cut   cut a tree\n  tree grow  grow a tree\n"));
+  }
+  EXPECT_EQ(run(kExampleCommands, {"tree"}).err,
+            "berth: tree needs one more word; known are cut, grow\nTry: berth tree --help\n");
+  EXPECT_EQ(run(kExampleCommands, {"tree", "grwo"}).err,
+            "berth: unknown verb 'tree grwo'; did you mean 'grow'? Known are cut, grow\n"
+            "Try: berth tree --help\n");
+  EXPECT_EQ(run(kExampleCommands, {"tree", "cut", "--dpeth"}).err,
+            "berth: unknown option '--dpeth'; did you mean '--depth'?\n"
+            "Try: berth tree cut --help\n");
 }
 
 TEST(Program, VersionSpeaksTextJsonAndYaml) {
