@@ -7,7 +7,8 @@ namespace berth::cli {
 namespace {
 
 constexpr const Command* kCommands[] = {
-    &kSimulateCommand, &kReplayCommand, &kPoliciesCommand, &kCompletionCommand, &kVersionCommand,
+    &kSimulateCommand,     &kReplayCommand,   &kQueuesCheckCommand, &kQueuesFieldsCommand,
+    &kQueuesImportCommand, &kPoliciesCommand, &kCompletionCommand,  &kVersionCommand,
 };
 
 }  // namespace

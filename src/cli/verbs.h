@@ -22,6 +22,9 @@ inline constexpr Option kOutputOption{
 
 extern const Command kCompletionCommand;
 extern const Command kPoliciesCommand;
+extern const Command kQueuesCheckCommand;
+extern const Command kQueuesFieldsCommand;
+extern const Command kQueuesImportCommand;
 extern const Command kReplayCommand;
 extern const Command kSimulateCommand;
 extern const Command kVersionCommand;

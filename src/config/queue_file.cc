@@ -39,6 +39,20 @@ Place place_of(const QueueDraft& draft, std::string_view field) {
   return draft.place;
 }
 
+// The line and column of "FILE:LINE:COLUMN: …".
+std::pair<std::int64_t, std::int64_t> place_in(std::string_view message, std::string_view file) {
+  const auto number = [&message] {
+    message.remove_prefix(std::min(message.size(), std::size_t{1}));  // the colon
+    const std::string_view digits = message.substr(0, message.find(':'));
+    message.remove_prefix(digits.size());
+    const auto read = parse_count(digits, 1'000'000'000);
+    return read.ok() ? *read : 0;
+  };
+  message.remove_prefix(std::min(message.size(), file.size()));
+  const std::int64_t line = number();
+  return {line, number()};
+}
+
 // Names and amounts were judged when they were read: with their place, as they were written, and
 // not if a part of them could not be read.
 bool said_already(const core::QueueProblem& problem) {
@@ -49,6 +63,18 @@ bool said_already(const core::QueueProblem& problem) {
 }
 
 }  // namespace
+
+std::string queue_reference_text() {
+  const SectionDoc top{.name = "the file",
+                       .summary = "Other sections of a scenario may stand beside these.",
+                       .keys = {kQueuesKey, kPriorityRuleKey}};
+  constexpr std::array<std::string_view, 5> kTypes = {"text", "number", "duration", "list of …",
+                                                      "map of …"};
+  std::string out = types_table(kTypes) + section_table(top);
+  for (const SectionDoc& section : queue_sections())
+    out += section_table(section);
+  return out;
+}
 
 bool QueueFile::refused() const {
   return std::ranges::any_of(complaints, [](const auto& complaint) { return !complaint.holds; });
@@ -115,10 +141,11 @@ void QueueReader::add_queues(const Value& value) {
   }
   for (const Value& item : *items) {
     QueueDraft draft{.file = std::string(item.file()), .place = item.place()};
-    const std::vector<Error> errors = read_whole_section(queue_section(), item, draft);
+    std::vector<Error> errors = read_whole_section(queue_section(), item, draft);
+    errors.insert(errors.end(), draft.errors.begin(), draft.errors.end());
+    std::ranges::stable_sort(
+        errors, {}, [&draft](const Error& error) { return place_in(error.message(), draft.file); });
     for (const Error& error : errors)
-      refuse(error);
-    for (const Error& error : draft.errors)
       refuse(error);
     drafts_.push_back(std::move(draft));
   }

@@ -76,6 +76,12 @@ const Section<core::EvictionCaps>& evictions_section();
 // The sections above, in the order in which the reference shows them.
 std::vector<SectionDoc> queue_sections();
 
+// Markdown: how values are written, the top level, every section. `docs/queues.md` ends with it,
+// below this line.
+std::string queue_reference_text();
+inline constexpr const char* kQueueReferenceMarker =
+    "<!-- From here on: printed by `berth queues fields`. -->";
+
 // Of the top level, for the tables of those who have it beside other keys.
 inline constexpr KeyDoc kQueuesKey{
     .name = "queues",

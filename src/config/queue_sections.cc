@@ -334,7 +334,7 @@ Result<void> read_created(const Value& value, QueueDraft& draft) {
 }
 
 constexpr std::array kQueueKeys = {
-    Key<QueueDraft>{{"name", "name",
+    Key<QueueDraft>{{"name", "text",
                      "unique in the whole tree, without '/'; `root` sets the fields of the root, "
                      "which is always there",
                      "research", true},
@@ -343,7 +343,7 @@ constexpr std::array kQueueKeys = {
                       TRY(draft.spec.name, value.word());
                       return success();
                     }},
-    Key<QueueDraft>{{"parent", "name", "the queue above; `root` when not said", "research"},
+    Key<QueueDraft>{{"parent", "text", "the queue above; `root` when not said", "research"},
                     [](const Value& value, QueueDraft& draft) -> Result<void> {
                       draft.places["parent"] = value.place();
                       TRY(draft.spec.parent, value.word());

@@ -1,5 +1,6 @@
 #include "config/value.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -86,9 +87,10 @@ std::string table_cell(std::string_view text) {
   return out;
 }
 
-std::string types_table() {
+std::string types_table(std::span<const std::string_view> names) {
   std::string out = "## How values are written\n\n| type | how | example |\n| --- | --- | --- |\n";
   for (const TypeDoc& type : all_types()) {
+    if (!names.empty() && std::ranges::find(names, type.name) == names.end()) continue;
     out += fmt::format("| {} | {} | `{}` |\n", type.name, table_cell(type.how),
                        table_cell(type.example));
   }

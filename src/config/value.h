@@ -33,8 +33,8 @@ struct TypeDoc {
 };
 
 std::span<const TypeDoc> all_types();
-// Markdown: the table of them, below a heading.
-std::string types_table();
+// Markdown: the table of them, below a heading; of all, or of those with these names.
+std::string types_table(std::span<const std::string_view> names = {});
 // The text as a cell of a Markdown table.
 std::string table_cell(std::string_view text);
 
