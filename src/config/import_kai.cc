@@ -101,7 +101,7 @@ class KaiQueue {
 
 }  // namespace
 
-void import_kai(std::vector<Manifest*> manifests, ImportNotes& notes,
+void import_kai(const std::vector<Manifest*>& manifests, ImportNotes& notes,
                 std::vector<QueuePart>& parts) {
   for (Manifest* manifest : manifests) {
     if (manifest->kind() != "Queue" || manifest->version() != "v2") {

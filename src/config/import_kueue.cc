@@ -380,7 +380,7 @@ class KueueImport {
 
   void read_local_queue(Manifest& manifest) {
     const auto target = word(manifest, spec_of(manifest), "clusterQueue");
-    if (const auto stop = Manifest::inside(spec_of(manifest), "stopPolicy");
+    if (const yaml::Node* stop = Manifest::inside(spec_of(manifest), "stopPolicy");
         stop != nullptr && stop->text == "None") {
       manifest.use(*stop);
     }

@@ -50,7 +50,7 @@ void set_weights(ImportNotes& notes, std::vector<QueuePart>& parts);
 // Each appends queues. `manifests` are of the API group.
 void import_kueue(std::vector<Manifest*> manifests, ImportNotes& notes,
                   std::vector<QueuePart>& parts);
-void import_kai(std::vector<Manifest*> manifests, ImportNotes& notes,
+void import_kai(const std::vector<Manifest*>& manifests, ImportNotes& notes,
                 std::vector<QueuePart>& parts);
 
 // What every object of a cluster has that is no configuration of a queue.

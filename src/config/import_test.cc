@@ -24,7 +24,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 
 Import import_of(const std::string& text) {
   auto import = import_manifests({{"k.yaml", text}});

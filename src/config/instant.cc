@@ -14,7 +14,7 @@ namespace berth::config {
 namespace {
 
 constexpr std::int64_t kMsPerSecond = 1000;
-constexpr std::int64_t kMsPerDay = 24 * 3600 * kMsPerSecond;
+constexpr std::int64_t kMsPerDay = std::int64_t{24} * 3600 * kMsPerSecond;
 
 // The digits at [from, from + width), nothing else; empty otherwise.
 std::optional<std::int64_t> digits(std::string_view text, std::size_t from, std::size_t width) {

@@ -130,12 +130,13 @@ class Planner {
                               .held = tree_.held_because(queue),
                               .stop = tree_.stop(queue),
                               .dimensions = {}});
-      for (const DimensionKey& key : named_)
+      for (const DimensionKey& key : named_) {
         plan_.queues.back().dimensions.push_back(
             {.wanted = wanted(tree_.spec(queue), key),
              .children_deserved = children_deserved(queue, key),
              .whole = {},
              .half = {}});
+      }
     }
     for (const core::QueueId child : tree_.children(queue))
       if (tree_.is_listed(child)) walk(child, depth + 1);

@@ -179,29 +179,30 @@ constexpr std::array kProtectionKeys = {
         }},
 };
 
+Error bad_class(const Named& name, const Value& value, std::string_view rule) {
+  return yaml::error_at(value.file(), name.place.line, name.place.column,
+                        fmt::format("classes '{}': {}", request::printable(name.text), rule));
+}
+
 Result<void> read_classes(const Value& value, MinRuntimeDraft& draft) {
   TRY(const auto entries, value.entries());
   for (const auto& [name, inner] : entries) {
     const bool negative = name.text.starts_with('-');
     const auto count =
         parse_count(std::string_view(name.text).substr(negative ? 1 : 0), kMostNumber);
-    const auto refuse = [&](std::string_view rule) {
-      draft.errors.push_back(
-          yaml::error_at(value.file(), name.place.line, name.place.column,
-                         fmt::format("classes '{}': {}", request::printable(name.text), rule)));
-    };
     if (!count.ok()) {
-      refuse(
+      draft.errors.push_back(bad_class(
+          name, value,
           fmt::format("the lowest priority that the class begins with is expected, a whole "
                       "number from -{0} to {0}: 100",
-                      kMostNumber));
+                      kMostNumber)));
       continue;
     }
     ProtectionDraft read;
     for (Error& error : read_whole_section(protection_section(), inner, read))
       draft.errors.push_back(std::move(error));
     if (!draft.classes.try_emplace(negative ? -*count : *count, read).second) {
-      refuse("the class is given twice; keep one");
+      draft.errors.push_back(bad_class(name, value, "the class is given twice; keep one"));
     }
   }
   return success();
