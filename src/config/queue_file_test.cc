@@ -9,6 +9,7 @@
 
 #include "config/amount.h"
 #include "config/instant.h"
+#include "config/section_test.h"
 
 namespace berth::config {
 namespace {
@@ -270,23 +271,6 @@ TEST(QueueFile, HoldsAreNoReasonToRefuse) {
       read_queue_file("queues: [{name: a, parent: b, stop: x}, {name: c, x: 1}]\n", "q.yaml", {});
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message(), HasSubstr("\nq.yaml:1:"));
-}
-
-template <typename T>
-void expect_examples_are_accepted(const Section<T>& section) {
-  for (const Key<T>& key : section.keys) {
-    const std::string text(key.doc.example);
-    const auto document = yaml::parse(text, "example");
-    ASSERT_TRUE(document.ok()) << key.doc.name << ": " << document.error().message();
-    T into{};
-    const auto read = key.read(Value(document->front(), key.doc.name, "example"), into);
-    EXPECT_TRUE(read.ok()) << section.name << "." << key.doc.name << ": "
-                           << (read.ok() ? "" : read.error().message());
-    if constexpr (requires { into.errors; }) {
-      EXPECT_TRUE(into.errors.empty()) << key.doc.name;
-    }
-    EXPECT_FALSE(key.doc.summary.empty()) << key.doc.name;
-  }
 }
 
 TEST(QueueFile, AcceptsEveryExampleOfItsOwnTables) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "config/section_test.h"
 #include "scenario/sections.h"
 
 namespace berth::scenario {
@@ -271,21 +272,6 @@ TEST(Script, KeepsTheReasonOfARequestThatIsExpectedToBeRefused) {
   const Script script =
       script_of(in_steps("  - submit: {uid: a, gpu_fraction: NaN, refused: BadFraction}\n"));
   EXPECT_THAT(deed_of<Submit>(script).refused_as, HasSubstr("BadFraction: gpu_fraction=NaN"));
-}
-
-template <typename T>
-void expect_examples_are_accepted(const Section<T>& section) {
-  for (const Key<T>& key : section.keys) {
-    const std::string text(key.doc.example);
-    const auto document = yaml::parse(text, "example");
-    ASSERT_TRUE(document.ok()) << key.doc.name << ": " << document.error().message();
-    ASSERT_EQ(document->size(), 1U) << key.doc.name;
-    T into{};
-    const auto read = key.read(Value(document->front(), key.doc.name, "example"), into);
-    EXPECT_TRUE(read.ok()) << section.name << "." << key.doc.name << ": " << text << ": "
-                           << (read.ok() ? "" : read.error().message());
-    EXPECT_FALSE(key.doc.summary.empty()) << key.doc.name;
-  }
 }
 
 TEST(Script, AcceptsEveryExampleOfItsOwnTable) {
