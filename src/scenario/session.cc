@@ -105,6 +105,10 @@ std::string Session::take(const core::Action& action) {
             return decide(retracted.lost ? "lost" : "retracted", retracted.workload,
                           core::cause_name(retracted.why));
           },
+          [&](const core::Evicted& evicted) {
+            return decide(evicted.moves_to.is_none() ? "evicted" : "moved", evicted.workload,
+                          evicted.text);
+          },
           [&](const core::VerdictChanged& changed) {
             const std::string uid(engine_->uid(changed.workload));
             const auto verdict = engine_->explain(uid);

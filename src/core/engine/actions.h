@@ -38,6 +38,29 @@ struct Retracted {
   bool operator==(const Retracted&) const = default;
 };
 
+// The workload has to leave: its grant counts until the harbour says that it is gone. Always after
+// a whole placement of the beneficiary was found without it.
+struct Evicted {
+  enum class Rule : std::uint8_t {
+    guarantee,      // another queue takes its deserved share back
+    fair_share,     // another queue is below its fair share, this one above
+    priority,       // work of higher priority in the same queue
+    consolidation,  // moved to make a hole large enough; nothing is lost
+    stale,          // its gang stayed below its minimum
+    start_timeout,  // its gang did not start in time
+    backfill,       // the reservation whose gap it filled is due
+    drain,          // its queue is being emptied
+  };
+
+  WorkloadId workload;
+  std::uint64_t grant = 0;
+  Rule rule = Rule::guarantee;
+  WorkloadId beneficiary;  // none: stale, start_timeout, drain
+  NodeId moves_to;         // none unless it is re-placed in the same decision
+  std::string text;        // who, why, the shares before and after, and how to avoid it
+  bool operator==(const Evicted&) const = default;
+};
+
 // The workload waits or can never run, for a reason that differs from the last one given.
 struct VerdictChanged {
   WorkloadId workload;
@@ -76,6 +99,7 @@ struct Notice {
   bool operator==(const Notice&) const = default;
 };
 
-using Action = std::variant<Granted, Promised, Retracted, VerdictChanged, Ended, WakeAt, Notice>;
+using Action =
+    std::variant<Granted, Promised, Retracted, Evicted, VerdictChanged, Ended, WakeAt, Notice>;
 
 }  // namespace berth::core

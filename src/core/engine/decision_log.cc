@@ -77,8 +77,17 @@ class FieldWriter {
     }
   }
 
+  void put(const Request& request) { put(request.spec()); }
+
   void put(const Workload& workload) {
-    (*this)(workload.uid(), workload.request().spec(), workload.options());
+    (*this)(workload.uid(), workload.options());
+    const bool is_gang = workload.gang() != nullptr;
+    wire_.number(is_gang ? 1 : 0);
+    if (is_gang) {
+      put(*workload.gang());
+    } else {
+      put(workload.request());
+    }
   }
 
   WireWriter& wire_;
@@ -158,22 +167,54 @@ class FieldReader {
     }
   }
 
-  void get(Workload& workload) {
-    std::string uid;
+  void get(Request& request) {
     RequestSpec spec;
-    WorkloadOptions options;
-    (*this)(uid, spec, options);
+    get(spec);
     if (wire_.failed()) {
       return;
     }
-    Result<Request> request = Request::create(std::move(spec));
-    if (!request.ok()) {
-      wire_.fail(fmt::format("workload {}: {}", uid, request.error().message()));
+    Result<Request> created = Request::create(std::move(spec));
+    if (!created.ok()) {
+      wire_.fail(created.error().message());
       return;
     }
-    workload = Workload::task(std::move(uid), std::move(request).value(), std::move(options));
+    request = std::move(created).value();
   }
 
+  void get(Group& group) {
+    if (++depth_ > kMostGroupDepth) {
+      wire_.fail(fmt::format("groups are nested deeper than {}", kMostGroupDepth));
+    } else {
+      fields(*this, group);
+    }
+    --depth_;
+  }
+
+  void get(Workload& workload) {
+    std::string uid;
+    WorkloadOptions options;
+    (*this)(uid, options);
+    if (wire_.bounded(1, "whether it is a gang") == 0) {
+      Request request;
+      get(request);
+      workload = Workload::task(std::move(uid), std::move(request), std::move(options));
+      return;
+    }
+    Gang gang;
+    get(gang);
+    if (wire_.failed()) {
+      return;
+    }
+    Result<Workload> created =
+        Workload::gang(std::move(uid), std::move(gang), std::move(options));
+    if (!created.ok()) {
+      wire_.fail(created.error().message());
+      return;
+    }
+    workload = std::move(created).value();
+  }
+
+  std::size_t depth_ = 0;
   WireReader& wire_;
 };
 

@@ -29,6 +29,10 @@ class ActionText {
                        why(a.why));
   }
 
+  std::string operator()(const Evicted& a) const {
+    return fmt::format("evicted {}: {}", workload(a.workload), a.text);
+  }
+
   std::string operator()(const VerdictChanged& a) const {
     return fmt::format("{} is {}{}", workload(a.workload), outcome_name(a.outcome), why(a.cause));
   }

@@ -140,6 +140,15 @@ struct EventText {
     return fmt::format("history of {} classes", e.classes.size());
   }
 
+  std::string operator()(const QueuesChanged& e) const {
+    return fmt::format("{} queues", e.config.queues.size());
+  }
+
+  std::string operator()(const MembersJoined& e) const {
+    return fmt::format("{} x {} join {}{}: {}", e.members.count, e.members.name, e.uid,
+                       e.group.empty() ? "" : ", group " + e.group, describe(e.members.request));
+  }
+
   std::string operator()(const TimeReached&) const { return "time passes"; }
 
  private:
@@ -168,8 +177,28 @@ struct EventText {
     if (options.preemptible) {
       note("preemptible", "yes");
     }
+    if (options.queue != "default") {
+      note("queue", options.queue);
+    }
     return fmt::format("{}{}: {}", workload.uid(), notes.empty() ? "" : notes + ")",
-                       describe(workload.request()));
+                       workload.gang() != nullptr ? group_text(workload.gang()->root)
+                                                  : describe(workload.request()));
+  }
+
+  static std::string group_text(const Group& group) {
+    std::string text = group.name.empty() ? "gang" : "group " + group.name;
+    if (group.is_leaf()) {
+      fmt::format_to(std::back_inserter(text), ", at least {} of {}", group.minimum(),
+                     group.declared());
+    }
+    for (const MemberSet& set : group.members) {
+      fmt::format_to(std::back_inserter(text), "; {} x {}: {}", set.count, set.name,
+                     describe(set.request));
+    }
+    for (const Group& inner : group.groups) {
+      text += " [" + group_text(inner) + "]";
+    }
+    return text;
   }
 };
 

@@ -73,6 +73,8 @@ class Engine::Impl {
   void on(const GrantAdopted& event);
   void on(const PolicyChanged& event);
   void on(const HistoryChanged& event);
+  void on(const QueuesChanged& event);
+  void on(const MembersJoined& event);
   void on(const TimeReached& event);
   void refuse(std::string text);
   void fire(const Timer& timer);

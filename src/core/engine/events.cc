@@ -23,6 +23,7 @@ std::string_view option_out_of_range(const WorkloadOptions& options) {
     return duration.has_value() && (duration->count() < 0 || duration->count() > kMostMs);
   };
   return beyond(options.priority, kMostPriority) ? "priority"
+         : bad(options.preemption_delay)         ? "preemption_delay"
          : bad(options.max_run)                  ? "max_run"
          : bad(options.wait_timeout)             ? "wait_timeout"
          : bad(options.confirm_within)           ? "confirm_within"
@@ -259,6 +260,11 @@ void Engine::Impl::on(const WorkloadSubmitted& event) {
     refuse("a workload with an empty uid was submitted; every workload needs one");
     return;
   }
+  if (workload.gang() != nullptr) {
+    refuse(fmt::format("workload {} is a gang, but this engine places single tasks only",
+                       workload.uid()));
+    return;
+  }
   if (const std::string_view option = option_out_of_range(workload.options()); !option.empty()) {
     refuse(
         fmt::format("workload {}: {} is out of range; durations lie between 0 and 2^56 ms, "
@@ -482,6 +488,17 @@ void Engine::Impl::on(const HistoryChanged& event) {
   Result<std::unique_ptr<Policy>> policy = make_policy(config.policy, history_);
   ASSERT(policy.ok(), config.policy);
   index.set_policy(std::move(policy).value(), config.policy_seed);
+}
+
+// The values are there and so is the tree (core/queue); the pass does not ask it yet.
+void Engine::Impl::on(const QueuesChanged& event) {
+  refuse(fmt::format("{} queues were configured, but this engine decides by the one queue `default`",
+                     event.config.queues.size()));
+}
+
+void Engine::Impl::on(const MembersJoined& event) {
+  refuse(fmt::format("members {} joined {}, but this engine places single tasks only",
+                     event.members.name, event.uid));
 }
 
 void Engine::Impl::on(const TimeReached&) {}

@@ -13,6 +13,7 @@
 #include "base/quantity.h"
 #include "core/model/device.h"
 #include "core/model/workload.h"
+#include "core/queue/queue_config.h"
 
 namespace berth::core {
 
@@ -134,6 +135,21 @@ struct HistoryChanged {
   bool operator==(const HistoryChanged&) const = default;
 };
 
+// Replaces the quota tree. A queue that breaks a rule is put on hold and named in a notice; the rest
+// of the tree works.
+struct QueuesChanged {
+  QueueConfig config;
+  bool operator==(const QueuesChanged&) const = default;
+};
+
+// More members of a known gang exist. Its minima and counts stay as declared.
+struct MembersJoined {
+  std::string uid;    // of the gang
+  std::string group;  // name of the leaf; empty = the root, where it is the only group
+  MemberSet members;
+  bool operator==(const MembersJoined&) const = default;
+};
+
 struct TimeReached {
   bool operator==(const TimeReached&) const = default;
 };
@@ -141,7 +157,8 @@ struct TimeReached {
 using EventBody =
     std::variant<NodeUpserted, NodeRemoved, DeviceCordoned, DeviceObserved, WorkloadSubmitted,
                  WorkloadCancelled, GrantConfirmed, GrantReleasing, GrantReleased, GrantLost,
-                 WorkloadInitialized, GrantAdopted, PolicyChanged, HistoryChanged, TimeReached>;
+                 WorkloadInitialized, GrantAdopted, PolicyChanged, HistoryChanged, QueuesChanged,
+                 MembersJoined, TimeReached>;
 
 struct Event {
   Time time;

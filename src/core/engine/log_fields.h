@@ -46,6 +46,20 @@ template <>
 inline constexpr Cause kLast<Cause> = Cause::internal;
 static_assert(static_cast<std::size_t>(Cause::internal) + 1 == kCauseCount);
 template <>
+inline constexpr DimensionKind kLast<DimensionKind> = DimensionKind::compute;
+template <>
+inline constexpr QueueOrder kLast<QueueOrder> = QueueOrder::best_effort;
+template <>
+inline constexpr ReclaimRight kLast<ReclaimRight> = ReclaimRight::fair_share;
+template <>
+inline constexpr PreemptRight kLast<PreemptRight> = PreemptRight::lower_priority;
+template <>
+inline constexpr QueueStop kLast<QueueStop> = QueueStop::hold_and_drain;
+template <>
+inline constexpr PriorityRule kLast<PriorityRule> = PriorityRule::kai;
+template <>
+inline constexpr Evicted::Rule kLast<Evicted::Rule> = Evicted::Rule::drain;
+template <>
 inline constexpr Notice::Kind kLast<Notice::Kind> = Notice::Kind::refused_event;
 
 // The model.
@@ -84,8 +98,53 @@ void fields(auto& io, Of<NodeConstraints> auto& x) { io(x.names, x.labels, x.tol
 void fields(auto& io, Of<RequestSpec> auto& x) { io(x.cpu, x.ram, x.nodes, x.containers); }
 
 void fields(auto& io, Of<WorkloadOptions> auto& x) {
-  io(x.queue, x.priority, x.preemptible, x.max_run, x.queued_at, x.wait_timeout, x.confirm_within);
+  io(x.queue, x.priority, x.preemptible, x.restartable, x.backfill, x.preemption_delay);
+  io(x.max_run, x.queued_at, x.wait_timeout, x.confirm_within);
 }
+
+void fields(auto& io, Of<SegmentRule> auto& x) { io(x.level, x.size); }
+
+void fields(auto& io, Of<TopologyRule> auto& x) {
+  io(x.topology, x.required, x.preferred, x.segments);
+}
+
+void fields(auto& io, Of<MemberSet> auto& x) { io(x.name, x.count, x.request, x.priority); }
+
+void fields(auto& io, Of<Group> auto& x) {
+  io(x.name, x.groups, x.min_groups, x.members, x.min, x.count, x.topology);
+}
+
+void fields(auto& io, Of<GangOptions> auto& x) {
+  io(x.stale_grace, x.start_timeout, x.recovery_timeout, x.whole_only);
+}
+
+void fields(auto& io, Of<Gang> auto& x) { io(x.root, x.options); }
+
+// Queues.
+
+void fields(auto& io, Of<QueueDimension> auto& x) {
+  io(x.device_class, x.kind, x.deserved, x.limit, x.reserved, x.weight);
+}
+
+void fields(auto& io, Of<MinRuntime::ByPriority> auto& x) {
+  io(x.at_least, x.reclaim, x.preempt);
+}
+
+void fields(auto& io, Of<MinRuntime> auto& x) { io(x.reclaim, x.preempt, x.by_priority); }
+
+void fields(auto& io, Of<QueueHistory> auto& x) { io(x.half_life, x.k); }
+
+void fields(auto& io, Of<QueueAging> auto& x) { io(x.step, x.max); }
+
+void fields(auto& io, Of<EvictionCaps> auto& x) { io(x.per_workload_per_hour, x.per_claim); }
+
+void fields(auto& io, Of<QueueSpec> auto& x) {
+  io(x.name, x.parent, x.priority, x.dimensions, x.order, x.reclaim, x.preempt, x.min_runtime);
+  io(x.preemption_delay, x.history, x.aging, x.evictions, x.stop, x.policy, x.device_cap);
+  io(x.created);
+}
+
+void fields(auto& io, Of<QueueConfig> auto& x) { io(x.priority_rule, x.queues); }
 
 void fields(auto& io, Of<DeviceShare> auto& x) { io(x.device, x.request_mib, x.limit_mib); }
 
@@ -133,6 +192,10 @@ void fields(auto& io, Of<HistoryChanged::Class> auto& x) {
 
 void fields(auto& io, Of<HistoryChanged> auto& x) { io(x.classes); }
 
+void fields(auto& io, Of<QueuesChanged> auto& x) { io(x.config); }
+
+void fields(auto& io, Of<MembersJoined> auto& x) { io(x.uid, x.group, x.members); }
+
 void fields(auto&, Of<TimeReached> auto&) {}
 
 // Actions.
@@ -142,6 +205,10 @@ void fields(auto& io, Of<Granted> auto& x) { io(x.workload, x.grant, x.node); }
 void fields(auto& io, Of<Promised> auto& x) { io(x.workload, x.grant, x.node); }
 
 void fields(auto& io, Of<Retracted> auto& x) { io(x.workload, x.grant, x.why, x.lost); }
+
+void fields(auto& io, Of<Evicted> auto& x) {
+  io(x.workload, x.grant, x.rule, x.beneficiary, x.moves_to, x.text);
+}
 
 void fields(auto& io, Of<VerdictChanged> auto& x) { io(x.workload, x.outcome, x.cause); }
 

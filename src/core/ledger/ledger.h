@@ -127,6 +127,8 @@ class Ledger {
   Result<void> check() const;
 
  private:
+  friend class Hypothesis;  // puts pages back as they were
+
   struct NodePage {
     NodeFace face;
     std::int64_t cpu_booked = 0;

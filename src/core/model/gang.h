@@ -66,6 +66,12 @@ struct GangOptions {
   bool operator==(const GangOptions&) const = default;
 };
 
+struct Gang {
+  Group root;
+  GangOptions options;
+  bool operator==(const Gang&) const = default;
+};
+
 inline constexpr std::size_t kMostGroupDepth = 8;
 inline constexpr std::int64_t kMostMembers = 100'000;
 
@@ -74,5 +80,8 @@ inline constexpr std::int64_t kMostMembers = 100'000;
 // most kMostGroupDepth levels and kMostMembers members. Error invalid_argument with field, value,
 // rule.
 Result<void> check_group(const Group& root);
+
+// What the members of a set are called: `name` alone, or `name-0` … `name-(count-1)`.
+std::string member_name(const MemberSet& set, std::int64_t index);
 
 }  // namespace berth::core

@@ -1,15 +1,17 @@
 // Workload: what is decided together, and Grant: the answer that it may run. Values.
 //
-// A workload is one task today. Callers build it with Workload::task and read it through members,
-// so that a tree of groups can stand here later without touching them.
+// A workload is one task, or a gang: a tree of groups whose members start together (gang.h).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/quantity.h"
+#include "base/result.h"
+#include "core/model/gang.h"
 #include "core/model/ids.h"
 #include "core/model/request.h"
 
@@ -19,6 +21,9 @@ struct WorkloadOptions {
   std::string queue = "default";
   std::int64_t priority = 0;  // higher first; aging adds to it while it waits
   bool preemptible = false;
+  bool restartable = true;  // something starts it again elsewhere: it may be moved
+  bool backfill = false;    // marked to fill a gap: it leaves when a reservation becomes due
+  Duration preemption_delay{0};  // it causes no eviction before it has waited so long
   std::optional<Duration> max_run =
       std::nullopt;  // declared run time from its grant: what ETA and backfill count on
   std::optional<Time> queued_at =
@@ -33,11 +38,16 @@ struct WorkloadOptions {
 class Workload {
  public:
   static Workload task(std::string uid, Request request, WorkloadOptions options = {});
+  // Errors: those of check_group (gang.h), and a negative time-out.
+  static Result<Workload> gang(std::string uid, Gang gang, WorkloadOptions options = {});
 
   const std::string& uid() const { return uid_; }
-  const Request& request() const { return request_; }
+  // Of a gang: what its first member asks for, or nothing while no member exists.
+  const Request& request() const;
   const WorkloadOptions& options() const { return options_; }
-  bool operator==(const Workload&) const = default;
+  // Null for a task.
+  const Gang* gang() const { return gang_.get(); }
+  bool operator==(const Workload& other) const;
 
  private:
   Workload(std::string uid, Request request, WorkloadOptions options)
@@ -45,6 +55,7 @@ class Workload {
   std::string uid_;
   Request request_;
   WorkloadOptions options_;
+  std::shared_ptr<const Gang> gang_;
 };
 
 // What a grant's memory limit is really held by.

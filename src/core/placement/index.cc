@@ -315,6 +315,26 @@ Selection PlacementIndex::select(ShapeId id, const GuardRule& guard) {
   return best.selection;
 }
 
+Selection PlacementIndex::select_among(ShapeId id, const GuardRule& rule) {
+  const ShapePage& page = refreshed(id);
+  const Shape& shape = shapes_.at(id);
+  Best best;
+  for (std::size_t position = 0; position < order_.size(); ++position) {
+    const NodeId node = order_[position];
+    const bool guarded = is_guarded(node);
+    if (!guarded && !page.takes(position)) {
+      continue;
+    }
+    const std::optional<std::uint64_t> allowed = rule(node);
+    if (!allowed.has_value()) {
+      continue;
+    }
+    const NodeValue& value = values_[node.index()];
+    consider(shape, node, answer(shape, input_of(node), value, *allowed), value, *allowed, best);
+  }
+  return best.selection;
+}
+
 Selection PlacementIndex::select_by_scan(ShapeId id, const GuardRule& guard) const {
   const Shape& shape = shapes_.at(id);
   Best best;

@@ -60,6 +60,9 @@ class PlacementIndex {
   void forget(ShapeId shape);
 
   Selection select(ShapeId shape, const GuardRule& guard);
+  // Among the nodes that the rule lets pass, guarded or not; the rule answers for every node. Looks
+  // at each feasible node once. Policies that draw take the first of the cheapest here.
+  Selection select_among(ShapeId shape, const GuardRule& rule);
   // The same answer from scratch: every node asked, nothing kept. For tests, verify() and `why`.
   Selection select_by_scan(ShapeId shape, const GuardRule& guard) const;
 
