@@ -195,9 +195,14 @@ class FieldReader {
     WorkloadOptions options;
     (*this)(uid, options);
     if (wire_.bounded(1, "whether it is a gang") == 0) {
-      Request request;
-      get(request);
-      workload = Workload::task(std::move(uid), std::move(request), std::move(options));
+      RequestSpec spec;
+      get(spec);
+      Result<Request> request = Request::create(std::move(spec));
+      if (!request.ok()) {
+        wire_.fail(fmt::format("workload {}: {}", uid, request.error().message()));
+        return;
+      }
+      workload = Workload::task(std::move(uid), std::move(request).value(), std::move(options));
       return;
     }
     Gang gang;
@@ -205,8 +210,7 @@ class FieldReader {
     if (wire_.failed()) {
       return;
     }
-    Result<Workload> created =
-        Workload::gang(std::move(uid), std::move(gang), std::move(options));
+    Result<Workload> created = Workload::gang(std::move(uid), std::move(gang), std::move(options));
     if (!created.ok()) {
       wire_.fail(created.error().message());
       return;

@@ -144,6 +144,9 @@ struct EventText {
     return fmt::format("{} queues", e.config.queues.size());
   }
 
+  std::string operator()(const TopologiesChanged& e) const {
+    return fmt::format("topologies changed count={}", e.topologies.size());
+  }
   std::string operator()(const MembersJoined& e) const {
     return fmt::format("{} x {} join {}{}: {}", e.members.count, e.members.name, e.uid,
                        e.group.empty() ? "" : ", group " + e.group, describe(e.members.request));

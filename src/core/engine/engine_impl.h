@@ -74,6 +74,7 @@ class Engine::Impl {
   void on(const PolicyChanged& event);
   void on(const HistoryChanged& event);
   void on(const QueuesChanged& event);
+  void on(const TopologiesChanged& event);
   void on(const MembersJoined& event);
   void on(const TimeReached& event);
   void refuse(std::string text);

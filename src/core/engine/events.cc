@@ -492,8 +492,14 @@ void Engine::Impl::on(const HistoryChanged& event) {
 
 // The values are there and so is the tree (core/queue); the pass does not ask it yet.
 void Engine::Impl::on(const QueuesChanged& event) {
-  refuse(fmt::format("{} queues were configured, but this engine decides by the one queue `default`",
-                     event.config.queues.size()));
+  refuse(
+      fmt::format("{} queues were configured, but this engine decides by the one queue `default`",
+                  event.config.queues.size()));
+}
+
+void Engine::Impl::on(const TopologiesChanged& event) {
+  refuse(fmt::format("{} topologies were given, but this engine places single tasks only",
+                     event.topologies.size()));
 }
 
 void Engine::Impl::on(const MembersJoined& event) {

@@ -12,6 +12,7 @@
 
 #include "base/quantity.h"
 #include "core/model/device.h"
+#include "core/model/topology.h"
 #include "core/model/workload.h"
 #include "core/queue/queue_config.h"
 
@@ -135,11 +136,17 @@ struct HistoryChanged {
   bool operator==(const HistoryChanged&) const = default;
 };
 
-// Replaces the quota tree. A queue that breaks a rule is put on hold and named in a notice; the rest
-// of the tree works.
+// Replaces the quota tree. A queue that breaks a rule is put on hold and named in a notice; the
+// rest of the tree works.
 struct QueuesChanged {
   QueueConfig config;
   bool operator==(const QueuesChanged&) const = default;
+};
+
+// Replaces the topologies that groups may name. What runs stays where it is.
+struct TopologiesChanged {
+  std::vector<Topology> topologies;
+  bool operator==(const TopologiesChanged&) const = default;
 };
 
 // More members of a known gang exist. Its minima and counts stay as declared.
@@ -158,7 +165,7 @@ using EventBody =
     std::variant<NodeUpserted, NodeRemoved, DeviceCordoned, DeviceObserved, WorkloadSubmitted,
                  WorkloadCancelled, GrantConfirmed, GrantReleasing, GrantReleased, GrantLost,
                  WorkloadInitialized, GrantAdopted, PolicyChanged, HistoryChanged, QueuesChanged,
-                 MembersJoined, TimeReached>;
+                 TopologiesChanged, MembersJoined, TimeReached>;
 
 struct Event {
   Time time;

@@ -126,9 +126,7 @@ void fields(auto& io, Of<QueueDimension> auto& x) {
   io(x.device_class, x.kind, x.deserved, x.limit, x.reserved, x.weight);
 }
 
-void fields(auto& io, Of<MinRuntime::ByPriority> auto& x) {
-  io(x.at_least, x.reclaim, x.preempt);
-}
+void fields(auto& io, Of<MinRuntime::ByPriority> auto& x) { io(x.at_least, x.reclaim, x.preempt); }
 
 void fields(auto& io, Of<MinRuntime> auto& x) { io(x.reclaim, x.preempt, x.by_priority); }
 
@@ -194,6 +192,10 @@ void fields(auto& io, Of<HistoryChanged> auto& x) { io(x.classes); }
 
 void fields(auto& io, Of<QueuesChanged> auto& x) { io(x.config); }
 
+void fields(auto& io, Of<Topology> auto& x) { io(x.name, x.levels); }
+
+void fields(auto& io, Of<TopologiesChanged> auto& x) { io(x.topologies); }
+
 void fields(auto& io, Of<MembersJoined> auto& x) { io(x.uid, x.group, x.members); }
 
 void fields(auto&, Of<TimeReached> auto&) {}
@@ -223,6 +225,7 @@ void fields(auto& io, Of<Notice> auto& x) { io(x.kind, x.device, x.workload, x.b
 void fields(auto& io, Of<EngineConfig> auto& x) {
   io(x.policy, x.policy_seed, x.max_sample_age, x.limit_overcommit_percent, x.device_cap);
   io(x.reservations, x.aging_step, x.aging_max, x.releasing_horizon, x.whole_foreign_max);
+  io(x.search_budget);
 }
 
 }  // namespace berth::core

@@ -109,7 +109,60 @@ Workload RandomValues::workload() {
   options.queued_at = maybe([this] { return Time(number()); });
   options.wait_timeout = maybe([this] { return Duration(number()); });
   options.confirm_within = maybe([this] { return Duration(number()); });
+  options.restartable = flip();
+  options.backfill = flip();
+  options.preemption_delay = Duration(below(1'000'000));
+  if (below(3) == 0) {
+    Gang gang{.root = group("g", 0), .options = {}};
+    gang.options = {.stale_grace = maybe([this] { return Duration(number()); }),
+                    .start_timeout = maybe([this] { return Duration(below(1'000'000)); }),
+                    .recovery_timeout = maybe([this] { return Duration(below(1'000'000)); }),
+                    .whole_only = flip()};
+    Result<Workload> made = Workload::gang(text(), std::move(gang), options);
+    if (made.ok()) {
+      return std::move(made).value();
+    }
+  }
   return Workload::task(text(), request(), std::move(options));
+}
+
+TopologyRule RandomValues::topology_rule() {
+  return {.topology = text(),
+          .required = text(),
+          .preferred = text(),
+          .segments = flip() ? std::vector<SegmentRule>()
+                             : std::vector<SegmentRule>{{"rack" + text(), 1 + below(9)}}};
+}
+
+MemberSet RandomValues::members(const std::string& name) {
+  return {.name = name, .count = 1 + below(5), .request = request(), .priority = maybe([this] {
+                                                                       return number();
+                                                                     })};
+}
+
+Group RandomValues::group(const std::string& name, int depth) {
+  Group group{.name = name,
+              .groups = {},
+              .min_groups = 0,
+              .members = {},
+              .min = 0,
+              .count = 0,
+              .topology = topology_rule()};
+  const bool inner = depth < 3 && flip();
+  for (std::int64_t i = 0; i <= below(2); ++i) {
+    if (inner) {
+      group.groups.push_back(this->group(name + "-" + std::to_string(i), depth + 1));
+    } else {
+      group.members.push_back(members(name + "-m" + std::to_string(i)));
+    }
+  }
+  if (inner) {
+    group.min_groups = below(static_cast<std::int64_t>(group.groups.size()) + 1);
+  } else {
+    group.count = group.exist() + below(3);
+    group.min = below(group.exist() + 1);
+  }
+  return group;
 }
 
 EngineConfig RandomValues::config() {
@@ -122,7 +175,8 @@ EngineConfig RandomValues::config() {
           .aging_step = Duration(number()),
           .aging_max = number(),
           .releasing_horizon = Duration(number()),
-          .whole_foreign_max = maybe([this] { return Memory::bytes(number()); })};
+          .whole_foreign_max = maybe([this] { return Memory::bytes(number()); }),
+          .search_budget = number()};
 }
 
 DeviceObserved RandomValues::observation() {
@@ -155,6 +209,37 @@ HistoryChanged RandomValues::history() {
   })};
 }
 
+QueueSpec RandomValues::queue() {
+  const auto duration = [this] { return Duration(number()); };
+  return {.name = text(),
+          .parent = text(),
+          .priority = number(),
+          .dimensions = list([this] {
+            return QueueDimension{.device_class = text(),
+                                  .kind = one_of(DimensionKind::compute),
+                                  .deserved = number(),
+                                  .limit = number(),
+                                  .reserved = number(),
+                                  .weight = number()};
+          }),
+          .order = one_of(QueueOrder::best_effort),
+          .reclaim = one_of(ReclaimRight::fair_share),
+          .preempt = one_of(PreemptRight::lower_priority),
+          .min_runtime = {.reclaim = duration(),
+                          .preempt = duration(),
+                          .by_priority = list([&] {
+                            return MinRuntime::ByPriority{number(), duration(), duration()};
+                          })},
+          .preemption_delay = duration(),
+          .history = maybe([&] { return QueueHistory{duration(), number()}; }),
+          .aging = {.step = duration(), .max = number()},
+          .evictions = {.per_workload_per_hour = number(), .per_claim = number()},
+          .stop = one_of(QueueStop::hold_and_drain),
+          .policy = text(),
+          .device_cap = maybe([this] { return number(); }),
+          .created = Time(number())};
+}
+
 EventBody RandomValues::body(std::size_t kind) {
   switch (kind) {
     case 0: return NodeUpserted{node()};
@@ -171,11 +256,25 @@ EventBody RandomValues::body(std::size_t kind) {
     case 11: return adoption();
     case 12: return PolicyChanged{text(), static_cast<std::uint64_t>(number())};
     case 13: return history();
+    case 14:
+      return QueuesChanged{
+          {.priority_rule = one_of(PriorityRule::kai), .queues = list([this] { return queue(); })}};
+    case 15: return TopologiesChanged{list([this] { return Topology{text(), texts()}; })};
+    case 16: return MembersJoined{text(), text(), members(text())};
     default: return TimeReached{};
   }
 }
 
 Event RandomValues::event(std::size_t kind) { return {Time(number()), body(kind)}; }
+
+Evicted RandomValues::eviction(WorkloadId workload, std::uint64_t grant, NodeId node) {
+  return {.workload = workload,
+          .grant = grant,
+          .rule = one_of(Evicted::Rule::drain),
+          .beneficiary = WorkloadId(static_cast<std::uint32_t>(number())),
+          .moves_to = node,
+          .text = text()};
+}
 
 LoggedAction RandomValues::action(std::size_t kind) {
   const auto workload = WorkloadId(static_cast<std::uint32_t>(number()));
@@ -193,9 +292,10 @@ LoggedAction RandomValues::action(std::size_t kind) {
     case 0: return {Granted{workload, grant, node}, places()};
     case 1: return {Promised{workload, grant, node}, places()};
     case 2: return {Retracted{workload, grant, one_of(Cause::internal), flip()}, {}};
-    case 3: return {VerdictChanged{workload, one_of(Outcome::ended), one_of(Cause::internal)}, {}};
-    case 4: return {Ended{workload, one_of(Cause::internal)}, {}};
-    case 5: return {WakeAt{Time(number())}, {}};
+    case 3: return {eviction(workload, grant, node), {}};
+    case 4: return {VerdictChanged{workload, one_of(Outcome::ended), one_of(Cause::internal)}, {}};
+    case 5: return {Ended{workload, one_of(Cause::internal)}, {}};
+    case 6: return {WakeAt{Time(number())}, {}};
     default:
       return {
           Notice{one_of(Notice::Kind::refused_event), DeviceId::none(), workload, number(), text()},

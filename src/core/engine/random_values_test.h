@@ -68,6 +68,11 @@ class RandomValues {
   DeviceObserved observation();
   GrantAdopted adoption();
   HistoryChanged history();
+  QueueSpec queue();
+  TopologyRule topology_rule();
+  MemberSet members(const std::string& name);
+  Group group(const std::string& name, int depth);
+  Evicted eviction(WorkloadId workload, std::uint64_t grant, NodeId node);
   EventBody body(std::size_t kind);
 
   std::mt19937_64 random_;

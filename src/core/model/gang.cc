@@ -88,9 +88,8 @@ Result<void> check_members(const Group& group, Seen& seen) {
                                         called(group), group.min, group.count, kMostMembers));
   }
   if (group.declared() == 0) {
-    return invalid_argument(
-        fmt::format("{} has no members and declares none; give it members or a count",
-                    called(group)));
+    return invalid_argument(fmt::format(
+        "{} has no members and declares none; give it members or a count", called(group)));
   }
   if (group.minimum() > group.declared()) {
     return invalid_argument(
@@ -102,8 +101,8 @@ Result<void> check_members(const Group& group, Seen& seen) {
 
 Result<void> check(const Group& group, Seen& seen, std::size_t depth) {
   if (depth > kMostGroupDepth) {
-    return invalid_argument(fmt::format("{}: groups are nested deeper than {}", called(group),
-                                        kMostGroupDepth));
+    return invalid_argument(
+        fmt::format("{}: groups are nested deeper than {}", called(group), kMostGroupDepth));
   }
   if (depth > 1 && group.name.empty()) {
     return invalid_argument("a group without a name; every group below the root needs one");
@@ -122,9 +121,8 @@ Result<void> check(const Group& group, Seen& seen, std::size_t depth) {
     return check_members(group, seen);
   }
   if (!group.members.empty() || group.min != 0 || group.count != 0) {
-    return invalid_argument(
-        fmt::format("{} has both groups and members of its own; put the members into a group",
-                    called(group)));
+    return invalid_argument(fmt::format(
+        "{} has both groups and members of its own; put the members into a group", called(group)));
   }
   if (group.min_groups < 0 || group.min_groups > static_cast<std::int64_t>(group.groups.size())) {
     return invalid_argument(fmt::format("{}: min_groups is {} but it has {} groups", called(group),

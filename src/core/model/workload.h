@@ -21,8 +21,8 @@ struct WorkloadOptions {
   std::string queue = "default";
   std::int64_t priority = 0;  // higher first; aging adds to it while it waits
   bool preemptible = false;
-  bool restartable = true;  // something starts it again elsewhere: it may be moved
-  bool backfill = false;    // marked to fill a gap: it leaves when a reservation becomes due
+  bool restartable = true;       // something starts it again elsewhere: it may be moved
+  bool backfill = false;         // marked to fill a gap: it leaves when a reservation becomes due
   Duration preemption_delay{0};  // it causes no eviction before it has waited so long
   std::optional<Duration> max_run =
       std::nullopt;  // declared run time from its grant: what ETA and backfill count on
