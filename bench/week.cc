@@ -1,0 +1,110 @@
+// What a whole shared cluster costs: thousands that wait for one release.
+#include <chrono>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "core/engine/engine.h"
+#include "suite.h"
+
+namespace berth::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// 5,000 waiting workloads of 50 shapes on a fleet of which nothing is free; one release makes room
+// for 500 of them.
+struct WakeWorld {
+  static constexpr int kNodes = 100;
+  static constexpr int kDevices = 8;
+  static constexpr std::int64_t kDeviceMib = 81'920;
+  static constexpr int kWaiting = 5'000;
+  static constexpr int kShapes = 50;
+  static constexpr std::int64_t kLeastMib = 1'265;  // the shapes lie from here on, a MiB apart
+  static constexpr int kFit = 500;
+};
+
+core::Node wake_node(int number) {
+  core::Node node;
+  node.name = fmt::format("n{:03}", number);
+  node.cpu = Milli(1'000'000);
+  node.ram = Memory::mib(4'000'000);
+  node.pod_slots = 10'000;
+  for (int i = 0; i < WakeWorld::kDevices; ++i) {
+    core::Device device;
+    device.uuid = fmt::format("GPU-{}-{}", node.name, i);
+    device.index = i;
+    device.model = "H100";
+    device.total = Memory::mib(WakeWorld::kDeviceMib);
+    node.devices.push_back(std::move(device));
+  }
+  return node;
+}
+
+Result<core::Event> arrival(std::string uid, core::DeviceAsk ask) {
+  core::RequestSpec spec;
+  core::ContainerAsk container;
+  container.gpu = std::move(ask);
+  spec.containers.push_back(std::move(container));
+  TRY(core::Request request, core::Request::create(std::move(spec)));
+  return core::Event{
+      Time(1), core::WorkloadSubmitted{core::Workload::task(std::move(uid), std::move(request))}};
+}
+
+// Milliseconds of the one event. Errors: the world is not as described above.
+Result<double> wake_once() {
+  TRY(const std::unique_ptr<core::Engine> engine, core::Engine::create({}));
+  for (int i = 0; i < WakeWorld::kNodes; ++i)
+    engine->apply({Time(0), core::NodeUpserted{wake_node(i)}});
+  for (int i = 0; i < WakeWorld::kNodes; ++i) {
+    TRY(const core::Event event,
+        arrival(fmt::format("holder-{}", i), core::DeviceAsk::whole_devices(WakeWorld::kDevices)));
+    engine->apply(event);
+  }
+  for (int i = 0; i < WakeWorld::kWaiting; ++i) {
+    const std::int64_t mib = WakeWorld::kLeastMib + i * 7 % WakeWorld::kShapes;
+    TRY(const core::Event event,
+        arrival(fmt::format("w{:04}", i), core::DeviceAsk::memory_mib(mib)));
+    engine->apply(event);
+  }
+  if (engine->waiting_count() != WakeWorld::kWaiting) {
+    return Error(ErrorCode::internal, fmt::format("wake: {} wait", engine->waiting_count()));
+  }
+  const core::Event release{Time(2), core::GrantReleased{"holder-42"}};
+  const Clock::time_point begin = Clock::now();
+  const std::span<const core::Action> actions = engine->apply(release);
+  const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  int granted = 0;
+  for (const core::Action& action : actions)
+    granted += std::holds_alternative<core::Granted>(action) ? 1 : 0;
+  if (granted < WakeWorld::kFit || granted > WakeWorld::kFit + WakeWorld::kFit / 100) {
+    return Error(ErrorCode::internal, fmt::format("wake: {} were granted", granted));
+  }
+  TRY_VOID(core::verify(*engine));
+  return ms;
+}
+
+Result<std::vector<Row>> run_wake(const Context& context) {
+  std::vector<double> times;
+  for (int repetition = 0; repetition <= context.repetitions; ++repetition) {
+    TRY(const double ms, wake_once());
+    if (repetition > 0) times.push_back(ms);  // the first warms up
+  }
+  return std::vector<Row>{{.name = "wake.5000_500_ms",
+                           .unit = "ms",
+                           .figures = {best_low("", times, {GoalKind::at_most, 50})},
+                           .is_time = true}};
+}
+
+constexpr Measurement kMeasurements[] = {
+    {"wake.many", "one release that helps 500 of 5,000 waiting", run_wake},
+};
+
+}  // namespace
+
+std::span<const Measurement> week_measurements() { return kMeasurements; }
+
+}  // namespace berth::bench
