@@ -82,6 +82,7 @@ std::string_view notice_name(core::Notice::Kind kind) {
     case Kind::foreign_changed: return "foreign-changed";
     case Kind::promise_at_risk: return "promise-at-risk";
     case Kind::clock_skew: return "clock-skew";
+    case Kind::queue_problem: return "queue-problem";
     case Kind::refused_event: return "refused-event";
   }
   return "?";

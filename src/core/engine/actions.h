@@ -89,6 +89,7 @@ struct Notice {
     foreign_changed,  // memory that no grant explains rose or fell
     promise_at_risk,  // requests and foreign use together exceed what is usable
     clock_skew,       // a sample from the future, clamped
+    queue_problem,    // a queue of the configuration breaks a rule; `text` says which
     refused_event,    // the event named something unknown or broke a rule; `text` says which
   };
   Kind kind = Kind::overuse;

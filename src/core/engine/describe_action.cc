@@ -69,8 +69,8 @@ class ActionText {
   }
 
   static std::string_view kind(Notice::Kind kind) {
-    constexpr std::string_view kNames[] = {"overuse", "foreign-changed", "promise-at-risk",
-                                           "clock-skew", "refused-event"};
+    constexpr std::string_view kNames[] = {"overuse",    "foreign-changed", "promise-at-risk",
+                                           "clock-skew", "queue-problem",   "refused-event"};
     return kNames[static_cast<std::size_t>(kind)];
   }
 

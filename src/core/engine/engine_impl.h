@@ -11,6 +11,7 @@
 #include "core/engine/engine.h"
 #include "core/engine/entry.h"
 #include "core/engine/kinds.h"
+#include "core/engine/quotas.h"
 #include "core/engine/reservations.h"
 #include "core/engine/stages.h"
 #include "core/engine/timers.h"
@@ -49,6 +50,7 @@ class Engine::Impl {
   NodeTypes types;
   mutable Shapes shapes;
   mutable PlacementIndex index;
+  mutable Quotas quotas;
   WaitingRoom waiting;
   Kinds kinds;  // of the waiting
   Time now;
@@ -95,11 +97,30 @@ class Engine::Impl {
   void drop_grant(WorkloadId id);
   void lose_devices(NodeId node, const std::vector<DeviceId>& devices);
   void book_grant(WorkloadId id, std::unique_ptr<Grant> grant);
-  PoolId pool_of(const Shape& shape);
+  PoolId pool_of(const Shape& shape, QueueId leaf);
   Appetite needs_of(const Shape& shape) const;
   WorkloadId id_of(std::string_view uid) const;
 
   Entry& at(WorkloadId id) { return entries_[id.index()]; }
+
+  // --- the queue tree's bookings (queue_books.cc)
+  void read_queue(WorkloadId id);
+  void reread_queues();
+  void set_demand(WorkloadId id, Charge demand);
+  void book_queue(WorkloadId id, const Grant& grant);
+  void unbook_queue(WorkloadId id);
+  void rebook_queue(WorkloadId id);
+  void report(const std::vector<QueueProblem>& problems);
+  bool is_preemptible(const WorkloadOptions& options) const;
+  Aging aging_of(const Entry& entry) const;
+  bool queue_has_room_for(const Entry& entry) const;
+  bool queue_admits(const Entry& entry, Counting counting) const;
+  Cause quota_never(const Entry& entry) const;
+  Cause never_cause(const Entry& entry) const;
+  void note_blocked(WorkloadId id);
+  void wake_by_quota(std::set<KindId>& woken);
+
+  Result<void> verify_queues() const;  // verify.cc
 
   // --- the pass (pass.cc)
 
@@ -112,10 +133,14 @@ class Engine::Impl {
   std::set<KindId> woken_kinds();
   Appetite offer_of(NodeId node) const;
   bool try_workload(WorkloadId id);
+  Selection select_for(WorkloadId id, const QuotaView* quota);
+  bool behind_head(WorkloadId id) const;
+  bool is_strict(const Entry& entry) const;
   Cause possible(const Shape& shape) const;
   Cause possible_for_constrained(const Shape& shape) const;
   void recheck_possible();
   Cause waiting_cause(const Shape& shape, WorkloadId id) const;
+  Cause waiting_cause_among(const Shape& shape, WorkloadId id, const QuotaView& quota) const;
   std::unique_ptr<Grant> make_grant(WorkloadId id, NodeId node, std::span<const DeviceFace> faces,
                                     const std::vector<ContainerPlaces>& placed) const;
   void commit(WorkloadId id, std::unique_ptr<Grant> grant);
@@ -130,6 +155,7 @@ class Engine::Impl {
   // --- reservations (reservations.cc)
   void update_reservations();
   void reserve_for(PoolId pool);
+  bool may_reserve(const Entry& head) const;
   void drop_reservation(PoolId pool);
   void replan(Reservation& reservation);
   void choose_node(Reservation& reservation);
@@ -174,7 +200,7 @@ class Engine::Impl {
   std::vector<WorkloadId> ended_;  // slots to free at the next apply
   std::unordered_map<std::string, WorkloadId> by_uid_;
   std::vector<std::vector<WorkloadId>> on_node_;  // by node: promised and granted
-  std::map<std::string, PoolId> pools_by_key_;
+  std::map<std::pair<QueueId, std::string>, PoolId> pools_by_key_;
   std::vector<std::string> pool_names_;
   std::set<WorkloadId> never_;
   std::set<WorkloadId> promised_;
@@ -192,6 +218,10 @@ class Engine::Impl {
   ClassCounts history_;
   std::uint64_t grants_made_ = 0;
   std::uint64_t grants_before_ = 0;  // made before the present call
+  std::vector<QueueId> blocked_by_;  // queues that refused the last workload tried
+  std::map<KindId, std::vector<QueueId>> quota_waits_;  // kinds that queues refused, and which
+  std::set<QueueId> freed_;                             // leaves that hold less than before
+  std::uint64_t capacity_seen_ = 0;
   std::int64_t wake_steps_ = 0;
   bool fleet_changed_ = false;
   bool started_ = false;

@@ -31,7 +31,9 @@ WorkloadId Engine::Impl::new_entry(const Workload& workload) {
   entry.uid = workload.uid();
   entry.options = workload.options();
   entry.shape = shapes.acquire(workload.request());
-  entry.pool = pool_of(shapes.at(entry.shape));
+  entry.preemptible = is_preemptible(entry.options);
+  entry.leaf = quotas.counting() ? quotas.tree.place_of(entry.options.queue) : kRootQueue;
+  entry.pool = pool_of(shapes.at(entry.shape), entry.leaf);
   entry.queued_at = std::min(workload.options().queued_at.value_or(now), now);
   entry.since = now;
   entry.evaluated = now;
@@ -115,9 +117,10 @@ std::string pool_name(const Shape& shape) {
 
 }  // namespace
 
-PoolId Engine::Impl::pool_of(const Shape& shape) {
+PoolId Engine::Impl::pool_of(const Shape& shape, QueueId leaf) {
   std::string name = pool_name(shape);
-  const auto [found, fresh] = pools_by_key_.try_emplace(name, PoolId(pool_names_.size()));
+  const auto [found, fresh] =
+      pools_by_key_.try_emplace(std::pair(leaf, name), PoolId(pool_names_.size()));
   if (fresh) {
     pool_names_.push_back(std::move(name));
   }
@@ -142,14 +145,28 @@ Appetite Engine::Impl::needs_of(const Shape& shape) const {
 void Engine::Impl::enqueue(WorkloadId id) {
   Entry& entry = at(id);
   const Shape& shape = shapes.at(entry.shape);
-  entry.kind = kinds.of(entry.shape, entry.options.max_run);
+  KindKey key{.shape = entry.shape};
+  key.run = entry.options.max_run.has_value() ? entry.options.max_run->count() : key.run;
+  if (quotas.active()) {
+    key.queue = entry.leaf;
+    key.preemptible = entry.preemptible;
+    key.backfill = entry.options.backfill;
+    key.priority = entry.options.priority;
+    key.preemption_delay = entry.options.preemption_delay.count();
+  }
+  entry.kind = kinds.of(key);
+  note_blocked(id);
   waiting.add({.id = id,
                .uid = entry.uid,
                .priority = entry.options.priority,
                .queued_at = entry.queued_at,
                .kind = entry.kind,
                .pool = entry.pool,
+               .aging = aging_of(entry),
                .needs = needs_of(shape)});
+  if (quotas.counting()) {
+    set_demand(id, quotas.wish(shape));
+  }
   touched_pools_.insert(entry.pool);
   set_wait_timer(id);
 }
@@ -160,6 +177,7 @@ void Engine::Impl::dequeue(WorkloadId id) {
   requeued_.erase(id);
   if (waiting.count_of(entry.kind) == 0) {
     kinds.forget(entry.kind);
+    quota_waits_.erase(entry.kind);
   }
   touched_pools_.insert(entry.pool);
   clear_wait_timer(id);
@@ -185,6 +203,8 @@ void Engine::Impl::book_grant(WorkloadId id, std::unique_ptr<Grant> grant) {
   Transaction transaction(ledger);
   transaction.book(id, *grant);
   const NodeId node = grant->node;
+  book_queue(id, *grant);
+  set_demand(id, at(id).charge);
   at(id).grant = std::move(grant);
   if (on_node_.size() <= node.index()) {
     on_node_.resize(fleet.node_slots());
@@ -198,6 +218,7 @@ void Engine::Impl::drop_grant(WorkloadId id) {
   ASSERT(entry.holds(), id.value());
   const NodeId node = entry.grant->node;
   ledger.unbook(id, *entry.grant);
+  unbook_queue(id);
   std::erase(on_node_[node.index()], id);
   if (entry.confirm_by.has_value()) {
     timers_.clear({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
@@ -225,6 +246,7 @@ void Engine::Impl::end(WorkloadId id, Cause why) {
   }
   clear_wait_timer(id);
   never_.erase(id);
+  set_demand(id, {});
   actions_.emplace_back(Ended{.workload = id, .why = why});
   forget_entry(id);
 }
@@ -238,9 +260,10 @@ void Engine::Impl::take_back(WorkloadId id, Cause why, bool lost, bool requeue) 
     end(id, why);
     return;
   }
-  const Cause never = possible(shapes.at(at(id).shape));
+  const Cause never = never_cause(at(id));
   if (never != Cause::none) {
     never_.insert(id);
+    set_demand(id, {});
     set_state(id, EntryState::never, never);
     return;
   }

@@ -11,6 +11,7 @@
 #include "core/model/verdict.h"
 #include "core/model/workload.h"
 #include "core/placement/shape.h"
+#include "core/queue/charge.h"
 #include "core/queue/waiting_room.h"
 
 namespace berth::core {
@@ -21,6 +22,8 @@ struct Entry {
   std::string uid;
   WorkloadOptions options;
   ShapeId shape;
+  QueueId leaf = kRootQueue;  // its queue, while the tree counts (quotas.h)
+  bool preemptible = false;   // by the rule in force
   PoolId pool;
   KindId kind;  // while it waits
   EntryState state = EntryState::free;
@@ -33,6 +36,11 @@ struct Entry {
   std::optional<Time> confirm_by;
   std::optional<Time> wait_until;
   std::optional<Time> releasing_until;
+  // What the queue tree has of it.
+  Charge demand;  // what it waits for or holds
+  Charge charge;  // of its grant, as booked
+  BookingState booking = BookingState::running;
+  bool booked = false;
   bool preferred_promise = false;  // it was promised although there was a place at once (F8)
 
   bool holds() const { return grant != nullptr; }

@@ -59,6 +59,9 @@ std::span<const Action> Engine::Impl::apply(const Event& event) {
   }
   now = std::max(now, event.time);
   grants_before_ = grants_made_;
+  if (quotas.counting() && quotas.tree.keeps_history()) {
+    quotas.tree.sample(now);
+  }
   while (const std::optional<Timer> timer = timers_.take_due(now)) {
     fire(*timer);
   }
@@ -96,6 +99,7 @@ void Engine::Impl::fire(const Timer& timer) {
       const NodeId node = entry.grant->node;
       ledger.set_releasing(timer.workload, *entry.grant, false);
       entry.grant->state = GrantState::active;
+      rebook_queue(timer.workload);
       if (!ledger.has_releasing(node)) {
         releasing_nodes_.erase(node);
       }
@@ -278,12 +282,8 @@ void Engine::Impl::on(const WorkloadSubmitted& event) {
     return;
   }
   const WorkloadId id = new_entry(workload);
-  StageBook::Scope quota(stages, StageId::quota);
-  if (workload.options().queue != "default") {
-    quota.rejected();
-    never_.insert(id);
-    set_state(id, EntryState::never, Cause::unknown_queue);
-    return;
+  if (quotas.counting()) {
+    set_demand(id, quotas.wish(shapes.at(at(id).shape)));
   }
   if (try_workload(id)) {
     return;
@@ -353,6 +353,7 @@ void Engine::Impl::on(const GrantReleasing& event) {
   }
   ledger.set_releasing(id, *entry.grant, true);
   entry.grant->state = GrantState::releasing;
+  rebook_queue(id);
   entry.releasing_until = now + config.releasing_horizon;
   timers_.set({.due = *entry.releasing_until, .kind = TimerKind::releasing, .workload = id});
   releasing_nodes_.insert(entry.grant->node);
@@ -390,6 +391,7 @@ void Engine::Impl::on(const WorkloadInitialized& event) {
   }
   ledger.shrink(id, *entry.grant);
   entry.grant->starting = false;
+  rebook_queue(id);
   improved(entry.grant->node);
 }
 
@@ -490,11 +492,10 @@ void Engine::Impl::on(const HistoryChanged& event) {
   index.set_policy(std::move(policy).value(), config.policy_seed);
 }
 
-// The values are there and so is the tree (core/queue); the pass does not ask it yet.
 void Engine::Impl::on(const QueuesChanged& event) {
-  refuse(
-      fmt::format("{} queues were configured, but this engine decides by the one queue `default`",
-                  event.config.queues.size()));
+  report(quotas.configure(event.config));
+  quotas.tree.sample(now);
+  reread_queues();
 }
 
 void Engine::Impl::on(const TopologiesChanged& event) {

@@ -1,23 +1,34 @@
-// Kinds: waiting workloads that ask for exactly the same and declare the same run time. They share
-// every answer, whoever's reservation is asked about: of one kind, the first in order that does not
-// fit proves that no later one does. Thread-safety: none.
+// Kinds: waiting workloads that ask for exactly the same, declare the same run time and stand in
+// the same queue on the same terms. They share every answer, whoever's reservation is asked about:
+// of one kind, the first in order that does not fit proves that no later one does. Thread-safety:
+// none.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "core/placement/shape.h"
+#include "core/queue/charge.h"
 #include "core/queue/waiting_room.h"
 
 namespace berth::core {
 
+struct KindKey {
+  ShapeId shape;
+  std::int64_t run = -1;  // declared run time in ms; -1 = none
+  // What only matters where queues are configured; as here where none are.
+  QueueId queue = kRootQueue;
+  bool preemptible = false;
+  bool backfill = false;
+  std::int64_t priority = 0;
+  std::int64_t preemption_delay = 0;
+  auto operator<=>(const KindKey&) const = default;
+};
+
 class Kinds {
  public:
-  KindId of(ShapeId shape, std::optional<Duration> max_run) {
-    const Key key{shape, max_run.has_value() ? max_run->count() : kUnknown};
+  KindId of(const KindKey& key) {
     const auto [at, fresh] = ids_.try_emplace(key, KindId());
     if (fresh) {
       if (free_.empty()) {
@@ -31,7 +42,8 @@ class Kinds {
     }
     return at->second;
   }
-  ShapeId shape_of(KindId kind) const { return keys_[kind.index()].first; }
+  ShapeId shape_of(KindId kind) const { return keys_[kind.index()].shape; }
+  const KindKey& key(KindId kind) const { return keys_[kind.index()]; }
   // Nobody of this kind waits any more; its id may be used again.
   void forget(KindId kind) {
     ids_.erase(keys_[kind.index()]);
@@ -39,11 +51,8 @@ class Kinds {
   }
 
  private:
-  using Key = std::pair<ShapeId, std::int64_t>;
-  static constexpr std::int64_t kUnknown = -1;
-
-  std::map<Key, KindId> ids_;
-  std::vector<Key> keys_;  // by kind
+  std::map<KindKey, KindId> ids_;
+  std::vector<KindKey> keys_;  // by kind
   std::vector<KindId> free_;
 };
 

@@ -37,6 +37,7 @@ std::set<KindId> Engine::Impl::woken_kinds() {
   const std::set<NodeId> nodes = std::move(improved_);
   improved_.clear();
   if (waiting.empty()) {
+    freed_.clear();
     return woken;
   }
   StageBook::Scope stage(stages, StageId::order);
@@ -52,6 +53,7 @@ std::set<KindId> Engine::Impl::woken_kinds() {
       }
     }
   }
+  wake_by_quota(woken);
   for (const WorkloadId id : requeued_) {
     woken.insert(at(id).kind);
   }
@@ -61,6 +63,10 @@ std::set<KindId> Engine::Impl::woken_kinds() {
 
 void Engine::Impl::run_pass() {
   if (fleet_changed_) {
+    if (const auto problems = quotas.fleet_changed(); problems.has_value()) {
+      report(*problems);
+      reread_queues();
+    }
     recheck_possible();
     fleet_changed_ = false;
   }
@@ -92,7 +98,8 @@ void Engine::Impl::settle_improved() {
   retry_promised(nodes);
 }
 
-// The first of each kind, in order; of a kind whose first does not fit no later one does.
+// The first of each kind, in order; of a kind whose first does not fit no later one does. Between
+// queues the tree says whose turn it is, anew after every grant.
 void Engine::Impl::try_in_order(const std::set<KindId>& woken) {
   struct Turn {
     std::int64_t priority = 0;
@@ -105,29 +112,100 @@ void Engine::Impl::try_in_order(const std::set<KindId>& woken) {
              std::tie(priority, other.queued_at, other.uid);
     }
   };
-  std::set<Turn> turns;
+  const bool race = quotas.active();
+  std::map<QueueId, std::set<Turn>> turns;  // one line where no queues are configured
   const auto line_up = [&](KindId kind) {
     const WorkloadId id = waiting.first_of(kind, now);
     if (!id.is_none()) {
-      turns.insert({.priority = waiting.effective_priority(id, now),
-                    .queued_at = at(id).queued_at,
-                    .uid = at(id).uid,
-                    .kind = kind,
-                    .id = id});
+      turns[race ? at(id).leaf : kRootQueue].insert(
+          {.priority = waiting.effective_priority(id, now),
+           .queued_at = at(id).queued_at,
+           .uid = at(id).uid,
+           .kind = kind,
+           .id = id});
+    }
+  };
+  const auto announce = [&](QueueId leaf) {
+    if (!race) {
+      return;
+    }
+    const auto line = turns.find(leaf);
+    if (line == turns.end() || line->second.empty()) {
+      quotas.tree.clear_head(leaf);
+    } else {
+      quotas.tree.set_head(leaf, at(line->second.begin()->id).demand);
     }
   };
   for (const KindId kind : woken) {
     line_up(kind);
   }
-  while (!turns.empty()) {
-    const Turn turn = *turns.begin();
-    turns.erase(turns.begin());
+  for (const auto& [leaf, line] : turns) {
+    announce(leaf);
+  }
+  for (;;) {
+    const std::optional<QueueId> leaf = race ? quotas.tree.next() : std::optional(kRootQueue);
+    const auto line = leaf.has_value() ? turns.find(*leaf) : turns.end();
+    if (line == turns.end() || line->second.empty()) {
+      break;
+    }
+    const Turn turn = *line->second.begin();
+    line->second.erase(line->second.begin());
+    const PoolId pool = at(turn.id).pool;
     if (try_workload(turn.id)) {
       line_up(turn.kind);
+      if (const WorkloadId head = waiting.head_of(pool, now);
+          race && !head.is_none() && is_strict(at(head))) {
+        line_up(at(head).kind);  // it was behind the one that left
+      }
     } else {
       update_reservations();  // before anything behind it can take what it waits for
     }
+    announce(*leaf);
   }
+}
+
+bool Engine::Impl::is_strict(const Entry& entry) const {
+  return quotas.active() && quotas.tree.is_listed(entry.leaf) &&
+         quotas.tree.spec(entry.leaf).order == QueueOrder::strict;
+}
+
+// In a queue of strict order nothing passes the first of its pool.
+bool Engine::Impl::behind_head(WorkloadId id) const {
+  if (!is_strict(entry(id))) {
+    return false;
+  }
+  const WorkloadId head = waiting.head_of(entry(id).pool, now);
+  return !head.is_none() && head != id && ordered_before(head, id);
+}
+
+// The cheapest place that the queue's quota and the reservations of others leave.
+Selection Engine::Impl::select_for(WorkloadId id, const QuotaView* quota) {
+  StageBook::Scope stage(stages, StageId::place);
+  const Entry& entry = at(id);
+  const std::int64_t before = index.steps();
+  Selection selection;
+  const GuardRule guarded = guard_for(id);
+  if (quota == nullptr || quota->open) {
+    selection = index.select(entry.shape, guarded);
+  } else if (!quota->shut) {
+    const Shape& shape = shapes.at(entry.shape);
+    selection = index.select_among(entry.shape, [&](NodeId node) -> std::optional<std::uint64_t> {
+      const std::uint64_t places = quotas.places(*quota, shape, node);
+      if (places == 0) {
+        return std::nullopt;
+      }
+      if (!guarded || !index.is_guarded(node)) {
+        return places;
+      }
+      const std::optional<std::uint64_t> open = guarded(node);
+      return open.has_value() ? std::optional(*open & places) : std::nullopt;
+    });
+  }
+  stage.stepped(index.steps() - before);
+  if (selection.node.is_none()) {
+    stage.rejected();
+  }
+  return selection;
 }
 
 // True when it was granted or promised. Otherwise its entry says why not.
@@ -135,36 +213,47 @@ bool Engine::Impl::try_workload(WorkloadId id) {
   Entry& entry = at(id);
   ++entry.attempts;
   entry.evaluated = now;
+  blocked_by_.clear();
   const Shape& shape = shapes.at(entry.shape);
   {
     StageBook::Scope stage(stages, StageId::possible);
-    const Cause never = possible(shape);
+    const Cause never = never_cause(entry);
     if (never != Cause::none) {
       stage.rejected();
       if (waiting.contains(id)) {
         dequeue(id);
       }
       never_.insert(id);
+      set_demand(id, {});
       set_state(id, EntryState::never, never);
       return false;
     }
   }
-  Selection selection;
-  {
-    StageBook::Scope stage(stages, StageId::place);
-    const std::int64_t before = index.steps();
-    selection = index.select(entry.shape, guard_for(id));
-    stage.stepped(index.steps() - before);
-    if (selection.node.is_none()) {
+  const QuotaView* quota = nullptr;
+  if (quotas.active()) {
+    StageBook::Scope stage(stages, StageId::quota);
+    quotas.sync();
+    quota = &quotas.view(shape, entry.leaf, entry.preemptible, Counting::present);
+    blocked_by_ = quota->refusing();
+    if (quota->shut) {
       stage.rejected();
     }
   }
+  if (behind_head(id)) {
+    set_state(id, EntryState::waiting, Cause::reserved_for_other);
+    touched_pools_.insert(entry.pool);
+    return false;
+  }
+  const Selection selection = select_for(id, quota);
   if (!releasing_nodes_.empty() && try_promise(id, selection)) {
     return true;
   }
   if (selection.node.is_none()) {
     touched_pools_.insert(entry.pool);
     set_state(id, EntryState::waiting, waiting_cause(shape, id));
+    if (waiting.contains(id)) {
+      note_blocked(id);
+    }
     return false;
   }
   commit(id, make_grant(id, selection.node, ledger.faces(selection.node),
@@ -220,6 +309,9 @@ void Engine::Impl::commit(WorkloadId id, std::unique_ptr<Grant> grant) {
   }
   never_.erase(id);
   set_state(id, EntryState::granted, Cause::none);
+  if (quotas.active() && quotas.tree.keeps_history()) {
+    quotas.tree.note_grant(entry.leaf, entry.charge);
+  }
   if (entry.options.confirm_within.has_value()) {
     entry.confirm_by = now + *entry.options.confirm_within;
     timers_.set({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
@@ -291,10 +383,7 @@ Cause Engine::Impl::possible_for_constrained(const Shape& shape) const {
 void Engine::Impl::recheck_possible() {
   const std::vector<WorkloadId> impossible(never_.begin(), never_.end());
   for (const WorkloadId id : impossible) {
-    if (at(id).cause == Cause::unknown_queue) {
-      continue;
-    }
-    const Cause cause = possible(shapes.at(at(id).shape));
+    const Cause cause = never_cause(at(id));
     if (cause != Cause::none) {
       set_state(id, EntryState::never, cause);
       continue;
@@ -305,19 +394,53 @@ void Engine::Impl::recheck_possible() {
     }
   }
   for (const KindId kind : waiting.kinds()) {
-    const Shape& shape = shapes.at(kinds.shape_of(kind));
-    const Cause cause = possible(shape);
+    const Cause cause = never_cause(at(waiting.first_of(kind, now)));
     while (cause != Cause::none && waiting.count_of(kind) > 0) {
       const WorkloadId id = waiting.first_of(kind, now);
       dequeue(id);
       never_.insert(id);
+      set_demand(id, {});
       set_state(id, EntryState::never, cause);
     }
   }
 }
 
+// As waiting_cause, where the queue may have some devices and not others.
+Cause Engine::Impl::waiting_cause_among(const Shape& shape, WorkloadId id,
+                                        const QuotaView& quota) const {
+  Cause cause = Cause::none;
+  const GuardRule guarded = guard_for(id);
+  for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
+    const NodeId node(i);
+    if (!fleet.present(node)) {
+      continue;
+    }
+    Cause here = answer_of(entry(id), node);
+    if (quotas.places(quota, shape, node) == 0) {
+      here = shapes.fit(shape.id, types, fleet, node).could_ever ? quota.refusal.cause : here;
+    } else if (here == Cause::none) {
+      here = quota.refusal.cause;
+    }
+    cause = more_advanced(cause, here);
+  }
+  return cause;
+}
+
 // The most telling reason among the nodes' answers.
 Cause Engine::Impl::waiting_cause(const Shape& shape, WorkloadId id) const {
+  if (quotas.active()) {
+    const Entry& asking = entry(id);
+    const QuotaView& quota = quotas.view(shape, asking.leaf, asking.preemptible, Counting::present);
+    if (quota.shut) {
+      return quota.refusal.cause;
+    }
+    if (!quota.open) {
+      return waiting_cause_among(shape, id, quota);
+    }
+    if (behind_head(id)) {
+      return Cause::reserved_for_other;
+    }
+  }
   Cause cause = fleet.present_nodes() == 0 ? Cause::no_node_matches : Cause::none;
   const RefusalCounts& counts = index.refusals(shape.id);
   for (std::size_t i = counts.size(); i-- > 1;) {

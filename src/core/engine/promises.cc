@@ -38,13 +38,20 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
   }
   StageBook::Scope stage(stages, StageId::promise);
   const GuardRule rule = guard_for(id);
+  const Shape& shape = shapes.at(entry.shape);
+  const QuotaView* quota =
+      quotas.active() ? &quotas.view(shape, entry.leaf, entry.preemptible, Counting::future)
+                      : nullptr;
   PlacementIndex::Judgement best{
       .cause = Cause::waiting_for_release, .selection = {}, .rank = 0, .places = {}};
   PlacementIndex::NodeState best_state;
   for (const NodeId node : releasing_nodes_) {
-    const std::optional<std::uint64_t> allowed =
+    std::optional<std::uint64_t> allowed =
         rule && index.is_guarded(node) ? rule(node) : ~std::uint64_t{0};
-    if (!allowed.has_value()) {
+    if (allowed.has_value() && quota != nullptr) {
+      *allowed &= quotas.places(*quota, shape, node);
+    }
+    if (!allowed.has_value() || *allowed == 0) {
       continue;
     }
     PlacementIndex::NodeState state = node_without(node, [&](WorkloadId other) {
@@ -148,7 +155,7 @@ void Engine::Impl::retry_promised(const std::set<NodeId>& nodes) {
     }
     const GuardRule rule = guard_for(id);
     const bool place_now = std::ranges::any_of(nodes, [&](NodeId node) {
-      if (node == entry.grant->node || !fleet.present(node)) {
+      if (node == entry.grant->node || !fleet.present(node) || !queue_has_room_for(entry)) {
         return false;
       }
       const bool open = !index.is_guarded(node) || !rule || rule(node).has_value();
@@ -158,6 +165,13 @@ void Engine::Impl::retry_promised(const std::set<NodeId>& nodes) {
       take_back(id, Cause::waiting_for_release, false, true);
     }
   }
+}
+
+// Whether the queue has room for a promise that would be kept now.
+bool Engine::Impl::queue_has_room_for(const Entry& entry) const {
+  return !quotas.active() ||
+         quotas.without(entry.leaf, entry.charge, entry.booking, entry.preemptible,
+                        [&] { return queue_admits(entry, Counting::present); });
 }
 
 // All promises on the node are taken back and decided anew.
@@ -172,10 +186,11 @@ void Engine::Impl::withdraw_promises(NodeId node) {
 void Engine::Impl::settle_promises(NodeId node) {
   for (const WorkloadId id : promises_on(node)) {
     Entry& entry = at(id);
-    if (promise_holds(entry, false)) {
+    if (promise_holds(entry, false) && queue_has_room_for(entry)) {
       entry.grant->state = GrantState::granted;
       entry.grant->granted_at = now;
       ledger.keep_promise(id, *entry.grant);
+      rebook_queue(id);
       promised_.erase(id);
       clear_wait_timer(id);
       set_state(id, EntryState::granted, Cause::none);

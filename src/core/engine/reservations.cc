@@ -1,6 +1,7 @@
 #include "core/engine/reservations.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "core/engine/engine_impl.h"
@@ -28,12 +29,18 @@ bool better_plan(const NodePlan& a, std::int64_t rank_a, const NodePlan& b, std:
 
 std::int64_t Engine::Impl::effective_priority(const Entry& entry) const {
   const std::int64_t waited = std::max<std::int64_t>(0, (now - entry.queued_at).count());
-  return entry.options.priority + std::min(waited / config.aging_step.count(), config.aging_max);
+  const Aging aging = aging_of(entry);
+  return entry.options.priority + std::min(waited / aging.step.count(), aging.max);
 }
 
 bool Engine::Impl::ordered_before(WorkloadId a, WorkloadId b) const {
   const Entry& left = entries_[a.index()];
   const Entry& right = entries_[b.index()];
+  if (quotas.active() && left.leaf != right.leaf) {
+    const std::array heads{QueueHead{left.leaf, &left.demand},
+                           QueueHead{right.leaf, &right.demand}};
+    return quotas.tree.first(heads) == 0;
+  }
   const std::int64_t left_priority = effective_priority(left);
   const std::int64_t right_priority = effective_priority(right);
   if (left_priority != right_priority) {
@@ -98,8 +105,18 @@ void Engine::Impl::update_reservations() {
   }
 }
 
+// A head that its quota holds up waits for that, not for a place.
+bool Engine::Impl::may_reserve(const Entry& head) const {
+  if (!quotas.active()) {
+    return true;
+  }
+  return quotas.tree.spec(head.leaf).order != QueueOrder::best_effort &&
+         !quotas.view(shapes.at(head.shape), head.leaf, head.preemptible, Counting::present).shut;
+}
+
 void Engine::Impl::reserve_for(PoolId pool) {
-  const WorkloadId head = waiting.head_of(pool, now);
+  const WorkloadId first = waiting.head_of(pool, now);
+  const WorkloadId head = !first.is_none() && may_reserve(at(first)) ? first : WorkloadId::none();
   const auto found = reservations_.find(pool);
   if (found != reservations_.end()) {
     Reservation& held = found->second;

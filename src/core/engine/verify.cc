@@ -13,6 +13,32 @@ Error broken(std::string text) { return {ErrorCode::internal, std::move(text)}; 
 
 }  // namespace
 
+// The tree's sums against the entries' own lists.
+Result<void> Engine::Impl::verify_queues() const {
+  if (!quotas.counting()) {
+    return success();
+  }
+  std::vector<Booking> bookings;
+  std::vector<QueueHead> demand;
+  for (const Entry& entry : entries_) {
+    if (entry.state == EntryState::free || entry.state == EntryState::ended) {
+      continue;
+    }
+    if (entry.holds() != entry.booked ||
+        (entry.holds() && entry.charge != quotas.charge_of(*entry.grant))) {
+      return broken(fmt::format("workload {}: its queue has another charge booked than its grant",
+                                entry.uid));
+    }
+    if (entry.booked) {
+      bookings.push_back({entry.leaf, entry.charge, entry.booking, entry.preemptible});
+    }
+    if (!entry.demand.parts.empty()) {
+      demand.push_back({entry.leaf, &entry.demand});
+    }
+  }
+  return quotas.tree.verify(bookings, demand);
+}
+
 Result<void> Engine::Impl::verify() const {
   TRY_VOID(ledger.check());
   std::size_t holders = 0;
@@ -47,6 +73,7 @@ Result<void> Engine::Impl::verify() const {
                     "waiting room has {}",
                     filed, holders, waiters, waiting.size()));
   }
+  TRY_VOID(verify_queues());
   if (index.policy().draws()) {
     return success();
   }

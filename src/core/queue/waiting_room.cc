@@ -91,22 +91,22 @@ void WaitingRoom::remove(WorkloadId id) {
   waiters_.erase(found);
 }
 
-std::int64_t WaitingRoom::aged(std::int64_t priority, Time queued_at, Time now) const {
-  const std::int64_t waited = std::max<std::int64_t>(0, (now - queued_at).count());
-  const std::int64_t points = aging_.step.count() > 0 ? waited / aging_.step.count() : 0;
-  return priority + std::min(points, aging_.max);
+std::int64_t WaitingRoom::aged(const Waiter& waiter, Time now) const {
+  const Aging& aging = waiter.aging.has_value() ? *waiter.aging : aging_;
+  const std::int64_t waited = std::max<std::int64_t>(0, (now - waiter.queued_at).count());
+  const std::int64_t points = aging.step.count() > 0 ? waited / aging.step.count() : 0;
+  return waiter.priority + std::min(points, aging.max);
 }
 
 std::int64_t WaitingRoom::effective_priority(WorkloadId id, Time now) const {
-  const Waiter& waiter = waiters_.at(id);
-  return aged(waiter.priority, waiter.queued_at, now);
+  return aged(waiters_.at(id), now);
 }
 
 bool WaitingRoom::before(WorkloadId a, WorkloadId b, Time now) const {
   const Waiter& left = waiters_.at(a);
   const Waiter& right = waiters_.at(b);
-  const std::int64_t left_priority = aged(left.priority, left.queued_at, now);
-  const std::int64_t right_priority = aged(right.priority, right.queued_at, now);
+  const std::int64_t left_priority = aged(left, now);
+  const std::int64_t right_priority = aged(right, now);
   if (left_priority != right_priority) {
     return left_priority > right_priority;
   }

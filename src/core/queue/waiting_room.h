@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -53,7 +54,8 @@ struct Waiter {
   Time queued_at;
   KindId kind;
   PoolId pool;
-  Appetite needs;  // of the kind
+  std::optional<Aging> aging = std::nullopt;  // of its queue; the same for all of a pool
+  Appetite needs;                             // of the kind
 };
 
 class WaitingRoom {
@@ -115,7 +117,7 @@ class WaitingRoom {
   void enlist(KindId kind, const Appetite& needs);
   void delist(KindId kind, const Appetite& needs);
   WorkloadId first_in(const Line& line, Time now) const;
-  std::int64_t aged(std::int64_t priority, Time queued_at, Time now) const;
+  std::int64_t aged(const Waiter& waiter, Time now) const;
 
   Aging aging_;
   std::map<WorkloadId, Waiter> waiters_;
