@@ -27,7 +27,9 @@ constexpr std::array kTypes = {
             "a whole number and its unit: `ms`, `s`, `min`, `h`, `d`; the unit is never left out",
             "90s"},
     TypeDoc{"cores", "CPU cores, or thousandths of a core with `m`", "500m"},
+    TypeDoc{"decimal", "a number with at most three decimals", "12.5"},
     TypeDoc{"percent", "a whole number without a sign", "200"},
+    TypeDoc{"weekday", "`mon`, `tue`, `wed`, `thu`, `fri`, `sat` or `sun`", "tue"},
     TypeDoc{"device",
             "`NODE/gN`, the device that stood at place N of the node, from 0, when the node was "
             "first described; or a UUID",

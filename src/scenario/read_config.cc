@@ -134,13 +134,16 @@ constexpr std::array kScriptKeys = {
                 }},
     Key<Script>{config::kQueuesKey, read_later},
     Key<Script>{config::kPriorityRuleKey, read_later},
-    Key<Script>{{"load", "map", "generated work; not supported yet, write `submit` steps", "{}"},
-                [](const Value& value, Script& /*script*/) -> Result<void> {
-                  if (value.node().is_map() && value.node().entries.empty()) return success();
-                  return value.error(
-                      "generated load is not supported yet: write submit steps, with uid: job-1..9 "
-                      "for several of the same");
-                }},
+    Key<Script>{
+        {"load", "map",
+         "generated work, for `berth simulate --load` alone: beside `steps` it is refused", "{}"},
+        [](const Value& value, Script& /*script*/) -> Result<void> {
+          if (value.node().is_map() && value.node().entries.empty()) return success();
+          return value.error(
+              "a load is played by `berth simulate --fleet FILE --load FILE`, not by a "
+              "scenario; write submit steps here, with uid: job-1..9 for several of the "
+              "same");
+        }},
     Key<Script>{{"steps", "list of step", "what happens and what is expected, in time order",
                  "[{submit: {uid: a, gpu_memory: 4GiB}}]", true},
                 [](const Value& value, Script& script) -> Result<void> {

@@ -8,6 +8,7 @@
 #include "config/section.h"
 #include "config/value.h"
 #include "request/words.h"
+#include "scenario/load_sections.h"
 #include "scenario/sections.h"
 
 namespace berth::scenario {
@@ -59,6 +60,8 @@ std::string reference_text() {
     out += config::section_table(section);
     if (section.name == "submit") out += words_table();
   }
+  for (const SectionDoc& section : load_sections())
+    out += config::section_table(section);
   return out;
 }
 

@@ -136,9 +136,9 @@ TEST(Script, NamesTheNearestKeyForOneThatIsUnknown) {
               HasSubstr("did you mean 'granted'?"));
 }
 
-TEST(Script, SaysWhatIsNotSupportedYet) {
+TEST(Script, SendsALoadToTheVerbThatPlaysIt) {
   EXPECT_THAT(message_of(std::string(kHead) + "load: {rate: 5}\nsteps: []\n"),
-              HasSubstr("generated load is not supported yet"));
+              HasSubstr("a load is played by `berth simulate --fleet FILE --load FILE`"));
 }
 
 TEST(Script, ReadsTheQueuesWithTheWordsOfAQueueFile) {
