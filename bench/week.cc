@@ -15,13 +15,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// 5,000 waiting workloads of 50 shapes on a fleet of which nothing is free; one release makes room
-// for 500 of them.
+// 5,000 waiting workloads of 50 shapes in 100 queues, on a fleet of which nothing is free; one
+// release makes room for 500 of them.
 struct WakeWorld {
   static constexpr int kNodes = 100;
   static constexpr int kDevices = 8;
   static constexpr std::int64_t kDeviceMib = 81'920;
   static constexpr int kWaiting = 5'000;
+  static constexpr int kQueues = 100;
   static constexpr int kShapes = 50;
   static constexpr std::int64_t kLeastMib = 1'265;  // the shapes lie from here on, a MiB apart
   static constexpr int kFit = 500;
@@ -44,14 +45,25 @@ core::Node wake_node(int number) {
   return node;
 }
 
-Result<core::Event> arrival(std::string uid, core::DeviceAsk ask) {
+core::QueueConfig wake_queues() {
+  core::QueueConfig config;
+  for (int i = 0; i < WakeWorld::kQueues; ++i) {
+    core::QueueSpec& queue = config.queues.emplace_back();
+    queue.name = fmt::format("q{:02}", i);
+    queue.dimensions.push_back({.kind = core::DimensionKind::devices, .deserved = 8'000});
+  }
+  return config;
+}
+
+Result<core::Event> arrival(std::string uid, int queue, core::DeviceAsk ask) {
   core::RequestSpec spec;
   core::ContainerAsk container;
   container.gpu = std::move(ask);
   spec.containers.push_back(std::move(container));
   TRY(core::Request request, core::Request::create(std::move(spec)));
-  return core::Event{
-      Time(1), core::WorkloadSubmitted{core::Workload::task(std::move(uid), std::move(request))}};
+  core::WorkloadOptions options{.queue = fmt::format("q{:02}", queue), .preemptible = true};
+  return core::Event{Time(1), core::WorkloadSubmitted{core::Workload::task(
+                                  std::move(uid), std::move(request), std::move(options))}};
 }
 
 // Milliseconds of the one event. Errors: the world is not as described above.
@@ -59,15 +71,16 @@ Result<double> wake_once() {
   TRY(const std::unique_ptr<core::Engine> engine, core::Engine::create({}));
   for (int i = 0; i < WakeWorld::kNodes; ++i)
     engine->apply({Time(0), core::NodeUpserted{wake_node(i)}});
+  engine->apply({Time(0), core::QueuesChanged{wake_queues()}});
   for (int i = 0; i < WakeWorld::kNodes; ++i) {
-    TRY(const core::Event event,
-        arrival(fmt::format("holder-{}", i), core::DeviceAsk::whole_devices(WakeWorld::kDevices)));
+    TRY(const core::Event event, arrival(fmt::format("holder-{}", i), i % WakeWorld::kQueues,
+                                         core::DeviceAsk::whole_devices(WakeWorld::kDevices)));
     engine->apply(event);
   }
   for (int i = 0; i < WakeWorld::kWaiting; ++i) {
     const std::int64_t mib = WakeWorld::kLeastMib + i * 7 % WakeWorld::kShapes;
-    TRY(const core::Event event,
-        arrival(fmt::format("w{:04}", i), core::DeviceAsk::memory_mib(mib)));
+    TRY(const core::Event event, arrival(fmt::format("w{:04}", i), i % WakeWorld::kQueues,
+                                         core::DeviceAsk::memory_mib(mib)));
     engine->apply(event);
   }
   if (engine->waiting_count() != WakeWorld::kWaiting) {

@@ -53,7 +53,7 @@ load:
   ASSERT_TRUE(file.ok()) << file.error().message();
   EXPECT_EQ(file->config.policy, "spread");
   const Load& load = file->load;
-  EXPECT_EQ(load.horizon, Duration{7 * 86'400'000});
+  EXPECT_EQ(load.horizon, Duration{604'800'000});
   EXPECT_EQ(load.first_day, 1U);
   EXPECT_EQ(load.seed, 7U);
   EXPECT_EQ(load.grace, Duration{60'000});
@@ -63,7 +63,7 @@ load:
   EXPECT_EQ(train.options.queue, "vision");
   EXPECT_EQ(train.queue.place.line, 12);
   EXPECT_TRUE(train.options.preemptible);
-  EXPECT_EQ(train.options.max_run, Duration{8 * 3'600'000});
+  EXPECT_EQ(train.options.max_run, Duration{28'800'000});
   EXPECT_EQ(train.gang->members, 4);
   EXPECT_EQ(train.gang->min, 3);
   EXPECT_EQ(train.count, 100);
@@ -141,7 +141,7 @@ TEST(Load, AcceptsEveryExampleOfItsOwnTables) {
 
 TEST(Load, TellsTimesOnTheClockOfItsWeek) {
   EXPECT_EQ(clock_text(Time{0}, 0), "Mon 00:00");
-  EXPECT_EQ(clock_text(Time{(25 * 60 + 35) * 60'000}, 0), "Tue 01:35");
+  EXPECT_EQ(clock_text(Time{92'100'000}, 0), "Tue 01:35");
   EXPECT_EQ(clock_text(Time{std::int64_t{8} * 86'400'000}, 5), "Sun 00:00");
 }
 
