@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Turns a list of entry points into what the fake libraries are built from.
+
+    generate.py cuda|nvml SYMBOLS OUTPUT_FOLDER
+
+SYMBOLS are cuda/symbols.txt or nvml/symbols.txt. Written are
+  stubs.cc      a weak definition of each symbol that refuses politely; what the fake implements overrides it
+  names.cc      the names by id and, for cuda, the table behind cuGetProcAddress
+  LINE.map      a linker version script per driver line with the symbols that it exports; all.map has every one
+"""
+
+import sys
+from pathlib import Path
+
+# Driver lines that get a library of their own, and the newest CUDA version whose entry points they export.
+CUDA_LINES = {"495": 11050, "535": 12020, "570": 12080, "580": 13000, "all": 99999}
+
+
+def rows(path):
+    return [line.split() for line in path.read_text().splitlines() if line and not line.startswith("#")]
+
+
+def write(path, lines):
+    text = "\n".join(lines) + "\n"
+    if not path.is_file() or path.read_text() != text:
+        path.write_text(text)
+
+
+def version_script(symbols):
+    return ["{", "  global:", *(f"    {symbol};" for symbol in symbols), "  local: *;", "};"]
+
+
+def stubs(kind, symbols):
+    yield "// Generated from symbols.txt: what is not implemented elsewhere refuses and is counted."
+    yield f'#include "fake/{kind}/refuse.h"'
+    yield ""
+    yield 'extern "C" {'
+    for number, symbol in enumerate(symbols):
+        yield f'__attribute__((weak, visibility("default"))) int {symbol}() {{'
+        yield f"  return berth::fake::{kind}::refuse({number});"
+        yield "}"
+    yield "}"
+
+
+def names(kind, table):
+    yield "// Generated from symbols.txt: names by number; for cuda the table behind cuGetProcAddress."
+    yield f'#include "fake/{kind}/names.h"'
+    yield ""
+    yield 'extern "C" {'
+    yield from (f"int {row[0]}();" for row in table)
+    yield "}"
+    yield ""
+    yield f"namespace berth::fake::{kind} {{"
+    yield "const char* const kNames[] = {"
+    yield from (f'    "{row[0]}",' for row in table)
+    yield "};"
+    yield f"const int kNameCount = {len(table)};"
+    if kind == "cuda":
+        streams = {"-": 0, "ptsz": 1, "ptds": 1}
+        obtainable = [(row[1], streams[row[3]], int(row[2]), row[0], n) for n, row in enumerate(table) if row[1] != "-"]
+        yield "const Obtainable kObtainable[] = {"
+        for base, stream, version, symbol, number in sorted(obtainable):
+            yield f'    {{"{base}", {stream}, {version}, {number}, reinterpret_cast<void*>(&{symbol})}},'
+        yield "};"
+        yield f"const int kObtainableCount = {len(obtainable)};"
+    yield f"}}  // namespace berth::fake::{kind}"
+
+
+def exported(kind, table, line):
+    """The names that the library of a driver line exports."""
+    if line == "all":
+        return [row[0] for row in table]
+    if kind == "cuda":
+        newest = CUDA_LINES[line]
+        return [row[0] for row in table if int(row[2]) <= newest]
+    return [row[0] for row in table if int(row[1]) <= int(line)]
+
+
+def main(arguments):
+    kind, source, folder = arguments[0], Path(arguments[1]), Path(arguments[2])
+    table = rows(source)
+    symbols = [row[0] for row in table]
+    assert len(symbols) == len(set(symbols)), "a symbol stands twice in the list"
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / "stubs.cc", stubs(kind, symbols))
+    write(folder / "names.cc", names(kind, table))
+    for line in CUDA_LINES:
+        write(folder / f"{line}.map", version_script(exported(kind, table, line)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
