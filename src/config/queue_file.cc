@@ -18,8 +18,8 @@ constexpr std::array<std::pair<std::string_view, core::PriorityRule>, 2> kRules 
     {{"explicit", core::PriorityRule::as_said}, {"kai", core::PriorityRule::kai}}};
 
 // What may stand beside the two keys, when a scenario holds the queues.
-constexpr std::array<std::string_view, 5> kOtherSections = {"about", "fleet", "config", "load",
-                                                            "steps"};
+constexpr std::array<std::string_view, 7> kOtherSections = {
+    "about", "fleet", "config", "topologies", "eviction_grace", "load", "steps"};
 
 // The field that a problem of core::check_queues speaks of: "parent: …", "dims.H100/devices.limit:
 // …", "minRuntime.reclaim (ms): …".

@@ -30,6 +30,10 @@ constexpr std::array kTypes = {
     TypeDoc{"decimal", "a number with at most three decimals", "12.5"},
     TypeDoc{"percent", "a whole number without a sign", "200"},
     TypeDoc{"weekday", "`mon`, `tue`, `wed`, `thu`, `fri`, `sat` or `sun`", "tue"},
+    TypeDoc{"amount",
+            "of a quota, as in a queue file: devices (`2.5`), memory (`160GiB`), thousandths of "
+            "compute (`4000`); `unlimited`",
+            "2.5"},
     TypeDoc{"device",
             "`NODE/gN`, the device that stood at place N of the node, from 0, when the node was "
             "first described; or a UUID",

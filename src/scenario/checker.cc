@@ -10,7 +10,8 @@
 #include <fmt/ranges.h>
 
 #include "core/ledger/ledger.h"
-#include "scenario/figures.h"
+#include "scenario/check_page.h"
+#include "scenario/checker_parts.h"
 #include "scenario/words.h"
 
 namespace berth::scenario {
@@ -38,6 +39,7 @@ class WorkloadChecker {
     check_verdict();
     check_devices();
     check_words();
+    check_parts(expect_, verdict_.ok() ? &*verdict_ : nullptr, checks_);
     for (Check& check : checks_) {
       if (check.met) continue;
       check.detail = verdict_.ok() ? verdict_text(*verdict_, session_.world())
@@ -214,36 +216,6 @@ class WorkloadChecker {
   std::vector<Check> checks_;
 };
 
-template <typename Page>
-void check_page(const ExpectFigures& expect, std::span<const Figure<Page>> figures,
-                const Page& page, std::vector<Check>& checks) {
-  const std::size_t before = checks.size();
-  std::string detail;
-  for (const Figure<Page>& figure : figures) {
-    const std::string found = figure.kind == FigureKind::word ? figure.word(page)
-                              : figure.kind == FigureKind::memory
-                                  ? memory_text(Memory::bytes(figure.number(page)))
-                                  : fmt::format("{}", figure.number(page));
-    detail += fmt::format("{}{}: {}", detail.empty() ? "" : ", ", figure.name, found);
-    for (const ExpectFigures::Figure& wanted : expect.figures) {
-      if (wanted.name != figure.name) continue;
-      checks.push_back(
-          {.place = wanted.place,
-           .met = wanted.is_word ? wanted.word == found : wanted.number == figure.number(page),
-           .subject = expect.subject.text,
-           .wanted = fmt::format("{} {}", wanted.name, wanted.wanted),
-           .found = fmt::format("{} {}", figure.name, found),
-           .detail = ""});
-    }
-  }
-  for (auto check = checks.begin() + static_cast<std::ptrdiff_t>(before); check != checks.end();
-       ++check) {
-    if (check->met) continue;
-    check->detail = detail;
-    return;
-  }
-}
-
 Error unknown_name(const Named& name, std::string_view kind, std::string_view file) {
   return yaml::error_at(file, name.place.line, name.place.column,
                         fmt::format("'{}' is no {} of the fleet here", name.text, kind));
@@ -305,6 +277,9 @@ Result<std::vector<Check>> check_expectations(const Expect& expect, const Sessio
       checks.push_back(std::move(check));
   }
   TRY_VOID(check_books(expect, session, file, checks));
+  for (const ExpectDomains& domains : expect.domains)
+    check_domains(domains, session, checks);
+  if (expect.evictions) check_evictions(*expect.evictions, session, checks);
   check_step(expect, session, checks);
   return checks;
 }

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "core/model/verdict.h"
+#include <fmt/format.h>
+
+#include "config/amount.h"
+#include "scenario/report.h"
 
 namespace berth::scenario {
 
@@ -87,10 +90,120 @@ constexpr std::array kNodeFigures = {
             [](const NodeFace& face) { return blocked_name(face.blocked); }},
 };
 
+using core::Verdict;
+using GangRow = Figure<Verdict::GangCounts>;
+using TopologyRow = Figure<Verdict::TopologyFit>;
+using PreemptionRow = Figure<Verdict::Preemption>;
+using QuotaRow = Figure<Verdict::QuotaRow>;
+
+constexpr std::array kGangFigures = {
+    GangRow{"min", FigureKind::count, "members that must run", "4",
+            [](const Verdict::GangCounts& gang) { return gang.min; }, nullptr},
+    GangRow{"exist", FigureKind::count, "members that there are", "4",
+            [](const Verdict::GangCounts& gang) { return gang.exist; }, nullptr},
+    GangRow{"placeable", FigureKind::count, "members for which there is room together", "3",
+            [](const Verdict::GangCounts& gang) { return gang.placeable; }, nullptr},
+};
+
+constexpr std::array kTopologyFigures = {
+    TopologyRow{"level", FigureKind::word, "the level that was asked for", "rack", nullptr,
+                [](const Verdict::TopologyFit& fit) { return fit.level; }},
+    TopologyRow{"best", FigureKind::word, "its domain with the most room", "r2", nullptr,
+                [](const Verdict::TopologyFit& fit) { return fit.best_domain; }},
+    TopologyRow{"fits", FigureKind::count, "members for which there is room in it", "3",
+                [](const Verdict::TopologyFit& fit) { return fit.fits; }, nullptr},
+    TopologyRow{"need", FigureKind::count, "members that belong together", "4",
+                [](const Verdict::TopologyFit& fit) { return fit.need; }, nullptr},
+};
+
+constexpr std::array kPreemptionFigures = {
+    PreemptionRow{"considered", FigureKind::count, "running work that could have left", "5",
+                  [](const Verdict::Preemption& page) { return page.considered; }, nullptr},
+    PreemptionRow{"priority", FigureKind::count, "of it, kept by its priority", "3",
+                  [](const Verdict::Preemption& page) { return page.priority; }, nullptr},
+    PreemptionRow{"minRuntime", FigureKind::count, "by its minimum run time", "1",
+                  [](const Verdict::Preemption& page) { return page.min_runtime; }, nullptr},
+    PreemptionRow{"pdb", FigureKind::count, "by a disruption budget", "0",
+                  [](const Verdict::Preemption& page) { return page.pdb; }, nullptr},
+    PreemptionRow{"nonPreemptible", FigureKind::count, "because it is not preemptible", "1",
+                  [](const Verdict::Preemption& page) { return page.non_preemptible; }, nullptr},
+    PreemptionRow{"fairShare", FigureKind::count, "by the shares of the queues", "0",
+                  [](const Verdict::Preemption& page) { return page.fair_share; }, nullptr},
+    PreemptionRow{"evictionCap", FigureKind::count, "by a cap on evictions", "0",
+                  [](const Verdict::Preemption& page) { return page.eviction_cap; }, nullptr},
+};
+
+constexpr std::array kQuotaFigures = {
+    QuotaRow{"deserved", FigureKind::amount, "what the queue deserves", "2",
+             [](const Verdict::QuotaRow& row) { return row.deserved; }, nullptr},
+    QuotaRow{"limit", FigureKind::amount, "its ceiling, or `unlimited`", "4",
+             [](const Verdict::QuotaRow& row) { return row.limit; }, nullptr},
+    QuotaRow{"used", FigureKind::amount, "what is counted against it", "1.5",
+             [](const Verdict::QuotaRow& row) { return row.used; }, nullptr},
+    QuotaRow{"need", FigureKind::amount, "what the task takes of it", "1",
+             [](const Verdict::QuotaRow& row) { return row.need; }, nullptr},
+    QuotaRow{"short", FigureKind::amount, "by how much that is too much", "0.5",
+             [](const Verdict::QuotaRow& row) { return row.short_of; }, nullptr},
+};
+
 }  // namespace
 
 std::span<const Figure<DevicePage>> device_figures() { return kDeviceFigures; }
 
 std::span<const Figure<core::NodeFace>> node_figures() { return kNodeFigures; }
+
+std::span<const Figure<Verdict::GangCounts>> gang_figures() { return kGangFigures; }
+
+std::span<const Figure<Verdict::TopologyFit>> topology_figures() { return kTopologyFigures; }
+
+std::span<const Figure<Verdict::Preemption>> preemption_figures() { return kPreemptionFigures; }
+
+std::span<const Figure<Verdict::QuotaRow>> quota_figures() { return kQuotaFigures; }
+
+std::string_view figure_type(FigureKind kind) {
+  switch (kind) {
+    case FigureKind::memory: return "memory";
+    case FigureKind::count: return "number";
+    case FigureKind::amount: return "amount";
+    case FigureKind::word: break;
+  }
+  return "name";
+}
+
+std::span<const std::pair<std::string_view, core::Evicted::Rule>> eviction_rules() {
+  using Rule = core::Evicted::Rule;
+  static constexpr std::array<std::pair<std::string_view, Rule>, 8> kRules = {
+      {{"guarantee", Rule::guarantee},
+       {"fairShare", Rule::fair_share},
+       {"priority", Rule::priority},
+       {"consolidation", Rule::consolidation},
+       {"stale", Rule::stale},
+       {"startTimeout", Rule::start_timeout},
+       {"backfill", Rule::backfill},
+       {"drain", Rule::drain}}};
+  return kRules;
+}
+
+core::DimensionKind unit_of(std::string_view dimension) {
+  using Kind = core::DimensionKind;
+  for (const Kind kind : {Kind::memory, Kind::devices, Kind::compute}) {
+    const std::string_view name = core::dimension_kind_name(kind);
+    if (dimension.ends_with(name)) return kind;
+  }
+  return Kind::devices;
+}
+
+std::string figure_text(FigureKind kind, std::int64_t number, core::DimensionKind unit) {
+  switch (kind) {
+    case FigureKind::memory: return memory_text(Memory::bytes(number));
+    case FigureKind::amount:
+      // Books may go below zero when a quota shrinks under running work.
+      return number < core::kUnlimited ? fmt::format("{}", number)
+                                       : config::amount_text(number, unit);
+    case FigureKind::count:
+    case FigureKind::word: break;
+  }
+  return fmt::format("{}", number);
+}
 
 }  // namespace berth::scenario

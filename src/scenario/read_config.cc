@@ -98,19 +98,57 @@ constexpr std::array kConfigKeys = {
                       }},
 };
 
-// Read once the fleet is known, whose models are the classes of dimensions.
+// Every model that some device of the scenario has, now or later: the classes of dimensions.
+std::vector<std::string> classes_of(const Script& script) {
+  std::vector<core::Node> nodes = script.fleet;
+  for (const Step& step : script.steps) {
+    for (const Deed& deed : step.deeds) {
+      if (const auto* add = std::get_if<AddNode>(&deed)) nodes.push_back(add->node);
+      if (const auto* add = std::get_if<AddDevice>(&deed)) {
+        nodes.emplace_back().devices = add->devices;
+      }
+    }
+  }
+  return device_classes(nodes);
+}
+
+Result<core::QueueConfig> read_tree(const Value& document,
+                                    const std::vector<std::string>& classes) {
+  config::QueueReader reader;
+  reader.add_document(document);
+  config::QueueFile file = std::move(reader).finish(classes);
+  if (file.refused()) return file.refusals();
+  return std::move(file.config);
+}
+
+// The trees of all steps; read once everything else is known.
+Result<void> read_later_queues(const Value& document, const std::vector<std::string>& classes,
+                               Script& script) {
+  const yaml::Node* steps = document.node().find("steps");
+  if (steps == nullptr) return success();
+  TRY(const std::vector<Value> items, document.inner(*steps, "steps").items());
+  for (std::size_t i = 0; i < script.steps.size() && i < items.size(); ++i) {
+    for (Deed& deed : script.steps[i].deeds) {
+      auto* change = std::get_if<ChangeQueues>(&deed);
+      if (change == nullptr) continue;
+      // A step has the key once, and none other that the reader of queues knows.
+      TRY(core::QueueConfig config, read_tree(items[i], classes));
+      change->queues = std::move(config.queues);
+    }
+  }
+  return success();
+}
+
 Result<void> read_queues(const Value& document, Script& script) {
+  const std::vector<std::string> classes = classes_of(script);
+  TRY_VOID(read_later_queues(document, classes, script));
   if (document.node().find(config::kQueuesKey.name) == nullptr) {
     const yaml::Node* rule = document.node().find(config::kPriorityRuleKey.name);
     if (rule == nullptr) return success();
     return document.inner(*rule, config::kPriorityRuleKey.name)
         .error("it says nothing without `queues`: list them, or leave it out");
   }
-  config::QueueReader reader;
-  reader.add_document(document);
-  config::QueueFile file = std::move(reader).finish(device_classes(script.fleet));
-  if (file.refused()) return file.refusals();
-  script.queues = std::move(file.config);
+  TRY(script.queues, read_tree(document, classes));
   return success();
 }
 
@@ -134,6 +172,22 @@ constexpr std::array kScriptKeys = {
                 }},
     Key<Script>{config::kQueuesKey, read_later},
     Key<Script>{config::kPriorityRuleKey, read_later},
+    Key<Script>{{"topologies", "list of topology",
+                 "how labels of nodes divide the fleet; gangs name their levels",
+                 "[{name: racks, levels: [zone, rack]}]"},
+                [](const Value& value, Script& script) -> Result<void> {
+                  TRY(script.topologies, read_topologies(value));
+                  return success();
+                }},
+    Key<Script>{{"eviction_grace", "duration",
+                 "how long work that is told to leave is still there; 0s when not said: it is gone "
+                 "before anything else happens. After that what is restartable waits again, the "
+                 "rest has ended",
+                 "30s"},
+                [](const Value& value, Script& script) -> Result<void> {
+                  TRY(script.eviction_grace, value.duration());
+                  return success();
+                }},
     Key<Script>{
         {"load", "map",
          "generated work, for `berth simulate --load` alone: beside `steps` it is refused", "{}"},

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "scenario/figures.h"
+#include "scenario/figure_keys.h"
 #include "scenario/sections.h"
 
 namespace berth::scenario {
@@ -140,9 +140,26 @@ constexpr std::array kWorkloadKeys = {
     BERTH_WORKLOAD_KEY(
         would_help, "list of text",
         "changes that it names, each alone sufficient: `free "
-        "SIZE on DEVICE`, `free N devices on NODE`, `wait for NAME until TIME`, `ask for "
-        "SIZE`, `add a node`",
+        "SIZE on DEVICE`, `free N devices on NODE`, `evict NAME`, `wait for NAME until TIME`, "
+        "`ask for SIZE`, `add a node`",
         "free 10MiB on n0/g1", read_texts(value)),
+    Key<ExpectWorkload>{
+        {"gang", "map", "the members of a gang: 'expect gang'", "{min: 4, exist: 4, placeable: 3}"},
+        read_gang_counts},
+    Key<ExpectWorkload>{{"quota", "map of map",
+                         "queues from its own up to the root, by name, then by dimension: 'expect "
+                         "quota'; others may stand there too",
+                         "{team-a: {\"*/devices\": {used: 1.5, need: 1, short: 0.5}}}"},
+                        read_quota_rows},
+    Key<ExpectWorkload>{{"topology", "map", "the nearest domain: 'expect topology'",
+                         "{level: rack, best: r2, fits: 3, need: 4}"},
+                        read_topology_fit},
+    Key<ExpectWorkload>{{"preemption", "map", "what could have left: 'expect preemption'",
+                         "{considered: 5, priority: 3}"},
+                        read_preemption},
+    BERTH_WORKLOAD_KEY(search_complete, "true or false",
+                       "whether everything was tried; `false`: the budget of the search ended",
+                       "true", value.truth()),
 };
 #undef BERTH_WORKLOAD_KEY
 
@@ -192,49 +209,12 @@ Result<void> read_workloads(const Value& value, Expect& expect) {
   return success();
 }
 
-template <typename Page>
-Result<void> read_figure(std::span<const Figure<Page>> figures, const Value& value,
-                         ExpectFigures& expect) {
-  for (const Figure<Page>& figure : figures) {
-    if (figure.name != value.field()) continue;
-    ExpectFigures::Figure wanted;
-    wanted.name = figure.name;
-    wanted.place = value.place();
-    TRY(wanted.wanted, value.word());
-    wanted.is_word = figure.kind == FigureKind::word;
-    wanted.is_memory = figure.kind == FigureKind::memory;
-    if (wanted.is_word) {
-      wanted.word = wanted.wanted;
-    } else if (wanted.is_memory) {
-      TRY(const Memory memory, value.memory());
-      wanted.number = memory.in_bytes();
-    } else {
-      TRY(wanted.number, value.number(-1'000'000'000'000, 1'000'000'000'000));
-    }
-    expect.figures.push_back(std::move(wanted));
-  }
-  return success();
-}
-
 Result<void> read_device_figure(const Value& value, ExpectFigures& expect) {
   return read_figure(device_figures(), value, expect);
 }
 
 Result<void> read_node_figure(const Value& value, ExpectFigures& expect) {
   return read_figure(node_figures(), value, expect);
-}
-
-template <typename Page>
-std::vector<Key<ExpectFigures>> figure_keys(std::span<const Figure<Page>> figures,
-                                            Result<void> (*read)(const Value&, ExpectFigures&)) {
-  std::vector<Key<ExpectFigures>> keys;
-  for (const Figure<Page>& figure : figures) {
-    const std::string_view type = figure.kind == FigureKind::memory  ? "memory"
-                                  : figure.kind == FigureKind::count ? "number"
-                                                                     : "name";
-    keys.push_back({{figure.name, type, figure.summary, figure.example}, read});
-  }
-  return keys;
 }
 
 template <const Section<ExpectFigures>& (*kSection)()>
@@ -267,6 +247,14 @@ constexpr std::array kExpectKeys = {
                   TRY(expect.nodes, read_pages<expect_node_section>(value));
                   return success();
                 }},
+    Key<Expect>{{"domains", "list of expect domains", "whether workloads stand together",
+                 "{level: rack, of: job/worker-0..3, count: 1}"},
+                read_domains},
+    Key<Expect>{{"evictions", "map of eviction",
+                 "all that were told to leave in this step so far, in any order, by name: the keys "
+                 "of 'expect eviction', or in short `fairShare for claim`; `none`",
+                 "{train-1: fairShare for claim}"},
+                read_evictions},
     Key<Expect>{{"order", "list of name", "all that wait, in the order in which they are tried",
                  "[large, small]"},
                 [](const Value& value, Expect& expect) -> Result<void> {
@@ -276,7 +264,8 @@ constexpr std::array kExpectKeys = {
                 }},
     Key<Expect>{{"decisions", "list of text",
                  "all decisions of this step so far, in order: `granted "
-                 "NAME`, `promised NAME`, `retracted NAME`, `lost NAME`, `ended NAME`",
+                 "NAME`, `promised NAME`, `retracted NAME`, `lost NAME`, `evicted NAME`, `moved "
+                 "NAME`, `ended NAME`",
                  "[granted train]"},
                 [](const Value& value, Expect& expect) -> Result<void> {
                   TRY(auto texts, read_texts(value));

@@ -152,7 +152,7 @@ Result<void> read_taints(const Value& value, NodeDraft& draft) {
 }
 
 constexpr std::array kNodeKeys = {
-    Key<NodeDraft>{{"name", "name", "its identity", "n0", true},
+    Key<NodeDraft>{{"name", "name", "its identity; `n-0..3` describes four alike", "n0", true},
                    [](const Value& value, NodeDraft& draft) -> Result<void> {
                      TRY(draft.node.name, value.word());
                      if (draft.node.name.find('/') != std::string::npos) {
@@ -220,7 +220,12 @@ Result<void> read_nodes(const Value& value, FleetDraft& fleet) {
   for (const Value& item : items) {
     NodeDraft draft{.place = item.place(), .node = plain_node("")};
     TRY_VOID(read_section(node_section(), item, draft));
-    fleet.nodes.push_back(std::move(draft));
+    auto names = expand_names(draft.node.name);
+    if (!names.ok()) return item.error(names.error().message());
+    for (std::string& name : *names) {
+      draft.node.name = std::move(name);
+      fleet.nodes.push_back(draft);
+    }
   }
   return success();
 }

@@ -5,143 +5,11 @@
 #include <fmt/format.h>
 
 #include "scenario/fleet_spec.h"
-#include "scenario/request_words.h"
 #include "scenario/sections.h"
 
 namespace berth::scenario {
 
 namespace {
-
-// --- submit ---
-
-core::WorkloadOptions& options_of(SubmitDraft& draft) { return draft.submit.options; }
-
-core::WorkloadOptions& options_of(AdoptDraft& draft) { return draft.adopt.options; }
-
-template <typename T>
-Result<void> read_priority(const Value& value, T& into) {
-  TRY(options_of(into).priority, value.number(-1'000'000'000, 1'000'000'000));
-  return success();
-}
-
-template <typename T>
-Result<void> read_preemptible(const Value& value, T& into) {
-  TRY(options_of(into).preemptible, value.truth());
-  return success();
-}
-
-template <typename T>
-Result<void> read_max_run(const Value& value, T& into) {
-  TRY(options_of(into).max_run, value.duration());
-  return success();
-}
-
-constexpr std::array kSubmitKeys = {
-    Key<SubmitDraft>{
-        {"uid", "name", "the task's name; `job-1..9` submits nine alike", "train-1..3", true},
-        [](const Value& value, SubmitDraft& draft) -> Result<void> {
-          TRY(draft.submit.uids, value.names());
-          return success();
-        }},
-    Key<SubmitDraft>{{"priority", "number", "higher is served first; 0 when not said", "100"},
-                     read_priority<SubmitDraft>},
-    Key<SubmitDraft>{{"preemptible", "true or false", "false when not said", "true"},
-                     read_preemptible<SubmitDraft>},
-    Key<SubmitDraft>{{"max_run", "duration", "how long it runs at most, from its grant", "30min"},
-                     read_max_run<SubmitDraft>},
-    Key<SubmitDraft>{
-        {"queue", "name", "the queue it is submitted to; `default` when not said", "default"},
-        [](const Value& value, SubmitDraft& draft) -> Result<void> {
-          TRY(draft.submit.options.queue, value.word());
-          return success();
-        }},
-    Key<SubmitDraft>{{"queued_at", "duration",
-                      "it has waited since this time of the scenario; a task that "
-                      "is submitted again keeps its age so",
-                      "0s"},
-                     [](const Value& value, SubmitDraft& draft) -> Result<void> {
-                       TRY(const Duration at, value.duration());
-                       draft.submit.options.queued_at = Time{at.count()};
-                       return success();
-                     }},
-    Key<SubmitDraft>{{"wait_timeout", "duration",
-                      "it gives up after waiting so long; 0s = now or never", "10min"},
-                     [](const Value& value, SubmitDraft& draft) -> Result<void> {
-                       TRY(draft.submit.options.wait_timeout, value.duration());
-                       return success();
-                     }},
-    Key<SubmitDraft>{{"confirm_within", "duration",
-                      "its grant is taken back when nobody confirms it in "
-                      "time",
-                      "5min"},
-                     [](const Value& value, SubmitDraft& draft) -> Result<void> {
-                       TRY(draft.submit.options.confirm_within, value.duration());
-                       return success();
-                     }},
-    Key<SubmitDraft>{{"refused", "name",
-                      "expects that the request is refused, with this reason code", "BadFraction"},
-                     [](const Value& value, SubmitDraft& draft) -> Result<void> {
-                       TRY(std::string code, value.word());
-                       draft.submit.refusal = Named{std::move(code), value.place()};
-                       return success();
-                     }},
-};
-
-Result<void> read_submit(const Value& value, Step& step) {
-  TRY(std::vector<Value> items, value.items());
-  for (const Value& item : items) {
-    SubmitDraft draft;
-    draft.submit.place = item.place();
-    TRY_VOID(read_section(submit_section(), item, draft));
-    auto request = request_from_entries(draft.words, item.file());
-    if (request.ok()) {
-      draft.submit.request = *std::move(request);
-    } else if (draft.submit.refusal) {
-      draft.submit.refused_as = request.error().message();
-    } else {
-      return std::move(request).error();
-    }
-    step.deeds.emplace_back(std::move(draft.submit));
-  }
-  return success();
-}
-
-// --- adopt ---
-
-constexpr std::array kAdoptKeys = {
-    Key<AdoptDraft>{{"uid", "name", "the task that runs already", "left-over", true},
-                    [](const Value& value, AdoptDraft& draft) -> Result<void> {
-                      TRY(draft.adopt.uid, value.word());
-                      return success();
-                    }},
-    Key<AdoptDraft>{{"on", "list of device", "where it runs", "n0/g1", true},
-                    [](const Value& value, AdoptDraft& draft) -> Result<void> {
-                      TRY(draft.adopt.devices, value.names());
-                      return success();
-                    }},
-    Key<AdoptDraft>{{"confirmed", "true or false", "true when not said", "false"},
-                    [](const Value& value, AdoptDraft& draft) -> Result<void> {
-                      TRY(draft.adopt.confirmed, value.truth());
-                      return success();
-                    }},
-    Key<AdoptDraft>{{"priority", "number", "0 when not said", "100"}, read_priority<AdoptDraft>},
-    Key<AdoptDraft>{{"preemptible", "true or false", "false when not said", "true"},
-                    read_preemptible<AdoptDraft>},
-    Key<AdoptDraft>{{"max_run", "duration", "how long it runs at most, from now", "30min"},
-                    read_max_run<AdoptDraft>},
-};
-
-Result<void> read_adopt(const Value& value, Step& step) {
-  TRY(std::vector<Value> items, value.items());
-  for (const Value& item : items) {
-    AdoptDraft draft;
-    draft.adopt.place = item.place();
-    TRY_VOID(read_section(adopt_section(), item, draft));
-    TRY(draft.adopt.request, request_from_entries(draft.words, item.file()));
-    step.deeds.emplace_back(std::move(draft.adopt));
-  }
-  return success();
-}
 
 // --- observe ---
 
@@ -250,11 +118,6 @@ constexpr std::array kRenumberKeys = {
 
 // --- steps ---
 
-template <typename T>
-void take_word(const yaml::Entry& entry, T& draft) {
-  draft.words.push_back(&entry);
-}
-
 template <WorkloadVerb kVerb>
 Result<void> read_workloads(const Value& value, Step& step) {
   WorkloadDeed deed{.verb = kVerb, .uids = {}};
@@ -275,6 +138,14 @@ template <DeviceVerb kVerb>
 Result<void> read_device_names(const Value& value, Step& step) {
   DeviceDeed deed{.verb = kVerb, .devices = {}};
   TRY(deed.devices, value.names());
+  step.deeds.emplace_back(std::move(deed));
+  return success();
+}
+
+template <core::QueueStop kStop>
+Result<void> read_queue_names(const Value& value, Step& step) {
+  StopQueues deed{.stop = kStop, .queues = {}};
+  TRY(deed.queues, value.names());
   step.deeds.emplace_back(std::move(deed));
   return success();
 }
@@ -324,6 +195,13 @@ constexpr std::array kStepKeys = {
               read_advance},
     Key<Step>{{"submit", "list of submit", "tasks arrive", "{uid: train, gpu_memory: 4GiB}"},
               read_submit},
+    Key<Step>{{"submit_together", "list of submit",
+               "tasks arrive, all of them before any is decided: their queues are held meanwhile",
+               "[{uid: a, gpu_memory: 4GiB}, {uid: b, gpu_memory: 4GiB}]"},
+              read_submit_together},
+    Key<Step>{{"join", "list of join", "more members of gangs exist",
+               "{uid: job, members: {name: late, gpu_memory: 4GiB}}"},
+              read_join},
     Key<Step>{{"end", "list of name", "tasks are over: their claims end", "train"},
               read_workloads<WorkloadVerb::end>},
     Key<Step>{
@@ -383,18 +261,33 @@ constexpr std::array kStepKeys = {
                 return success();
               }},
     Key<Step>{
+        {"queues", "list of queue",
+         "another quota tree from now on, whole, by the same priorityRule", "[{name: default}]"},
+        // The queues are read once every model of the scenario is known.
+        [](const Value& value, Step& step) -> Result<void> {
+          step.deeds.emplace_back(ChangeQueues{.place = value.place(), .queues = {}});
+          return success();
+        }},
+    Key<Step>{{"hold_queue", "list of name", "nothing starts in queues and below them", "default"},
+              read_queue_names<core::QueueStop::hold>},
+    Key<Step>{
+        {"drain_queue", "list of name", "nothing starts there and what runs is ended", "default"},
+        read_queue_names<core::QueueStop::hold_and_drain>},
+    Key<Step>{{"release_queue", "list of name", "queues work again", "default"},
+              read_queue_names<core::QueueStop::none>},
+    Key<Step>{{"topologies", "list of topology", "other topologies from now on; `[]`: none",
+               "[{name: racks, levels: [rack]}]"},
+              [](const Value& value, Step& step) -> Result<void> {
+                ChangeTopologies change{.place = value.place(), .topologies = {}};
+                TRY(change.topologies, read_topologies(value));
+                step.deeds.emplace_back(std::move(change));
+                return success();
+              }},
+    Key<Step>{
         {"expect", "expect", "what must be true now", "{workloads: {train: granted on n0/g1}}"},
         read_expect},
 };
 
-constexpr Section<SubmitDraft> kSubmit{
-    "submit", "A task arrives. Beside these keys stand the words of its request.", kSubmitKeys,
-    request_keys, take_word<SubmitDraft>};
-constexpr Section<AdoptDraft> kAdopt{
-    "adopt",
-    "A task is found that runs already. Beside these keys stand the words of its request, which it "
-    "holds on every device.",
-    kAdoptKeys, request_keys, take_word<AdoptDraft>};
 constexpr Section<Observe> kObserve{"observe", "A sample of one device.", kObserveKeys};
 constexpr Section<AddDevice> kAddDevice{"add_device", "A new device.", kAddDeviceKeys};
 constexpr Section<Renumber> kRenumber{"renumber", "New indices for known devices.", kRenumberKeys};
@@ -403,10 +296,6 @@ constexpr Section<Step> kStep{
     kStepKeys};
 
 }  // namespace
-
-const Section<SubmitDraft>& submit_section() { return kSubmit; }
-
-const Section<AdoptDraft>& adopt_section() { return kAdopt; }
 
 const Section<Observe>& observe_section() { return kObserve; }
 

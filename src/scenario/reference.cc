@@ -19,14 +19,34 @@ using config::table_cell;
 
 // Every section, in the order in which the reference shows them.
 std::vector<SectionDoc> all_sections() {
-  return {section_doc(script_section()),        section_doc(fleet_section()),
-          section_doc(node_section()),          section_doc(device_section()),
-          section_doc(config_section()),        section_doc(aging_section()),
-          section_doc(step_section()),          section_doc(submit_section()),
-          section_doc(adopt_section()),         section_doc(observe_section()),
-          section_doc(add_device_section()),    section_doc(renumber_section()),
-          section_doc(expect_section()),        section_doc(expect_workload_section()),
-          section_doc(expect_device_section()), section_doc(expect_node_section())};
+  return {section_doc(script_section()),
+          section_doc(fleet_section()),
+          section_doc(node_section()),
+          section_doc(device_section()),
+          section_doc(config_section()),
+          section_doc(aging_section()),
+          section_doc(topology_section()),
+          section_doc(step_section()),
+          section_doc(submit_section()),
+          section_doc(member_section()),
+          section_doc(group_section()),
+          section_doc(topology_rule_section()),
+          section_doc(segment_section()),
+          section_doc(join_section()),
+          section_doc(adopt_section()),
+          section_doc(observe_section()),
+          section_doc(add_device_section()),
+          section_doc(renumber_section()),
+          section_doc(expect_section()),
+          section_doc(expect_workload_section()),
+          section_doc(expect_gang_section()),
+          section_doc(expect_quota_section()),
+          section_doc(expect_topology_section()),
+          section_doc(expect_preemption_section()),
+          section_doc(expect_eviction_section()),
+          section_doc(expect_domains_section()),
+          section_doc(expect_device_section()),
+          section_doc(expect_node_section())};
 }
 
 std::string_view scope_text(request::WordScope scope) {
@@ -40,9 +60,9 @@ std::string_view scope_text(request::WordScope scope) {
 
 std::string words_table() {
   std::string out =
-      "\n## request words\n\nThey stand beside `uid` in `submit` and `adopt`, and in the entries "
-      "of "
-      "`containers`. A task without any asks for no GPU.\n\n| word | where | value | meaning | "
+      "\n## request words\n\nThey stand beside `uid` in `submit` and `adopt`, in the members and "
+      "groups of a gang, and in the entries of `containers`. A task without any asks for no "
+      "GPU.\n\n| word | where | value | meaning | "
       "example "
       "|\n| --- | --- | --- | --- | --- |\n";
   for (const request::WordRule& rule : request::word_rules()) {

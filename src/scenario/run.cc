@@ -1,5 +1,6 @@
 #include "scenario/run.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -22,12 +23,18 @@ class Runner {
   Runner(const Script& script, Session session) : script_(script), session_(std::move(session)) {}
 
   Result<CaseReport> run() {
-    if (script_.queues) {
-      session_.apply(core::QueuesChanged{*script_.queues});
-    }
     for (const core::Node& node : script_.fleet) {
       session_.apply(core::NodeUpserted{session_.world().describe(node)});
     }
+    // After the nodes: their models are the classes that quotas speak of.
+    if (!script_.topologies.empty()) {
+      session_.apply(core::TopologiesChanged{script_.topologies});
+    }
+    if (script_.queues) {
+      queues_ = *script_.queues;
+      session_.apply(core::QueuesChanged{queues_});
+    }
+    refused(script_.place);
     stop_if_broken(script_.place);
     for (const Step& step : script_.steps) {
       if (stopped_) break;
@@ -62,11 +69,14 @@ class Runner {
     }
     session_.verify_now();
     stop_if_broken(step.place);
-    if (!refusals_expected_ && !session_.answers().refusals.empty()) {
-      unmet(step.place, "the step", "events that the engine obeys",
-            fmt::format("refused: {}", fmt::join(session_.answers().refusals, "; ")));
-    }
+    if (!refusals_expected_) refused(step.place);
     return success();
+  }
+
+  void refused(Place place) {
+    if (session_.answers().refusals.empty()) return;
+    unmet(place, "the step", "events that the engine obeys",
+          fmt::format("refused: {}", fmt::join(session_.answers().refusals, "; ")));
   }
 
   void unmet(Place place, std::string subject, std::string wanted, std::string found) {
@@ -117,9 +127,64 @@ class Runner {
     }
     for (const Named& uid : submit.uids) {
       session_.note(fmt::format("submit {}", uid.text));
-      session_.apply(
-          core::WorkloadSubmitted{core::Workload::task(uid.text, submit.request, submit.options)});
+      if (!submit.gang) {
+        session_.apply(core::WorkloadSubmitted{
+            core::Workload::task(uid.text, submit.request, submit.options)});
+        continue;
+      }
+      auto gang = core::Workload::gang(uid.text, *submit.gang, submit.options);
+      if (!gang.ok()) return error(submit.place, gang.error().message());
+      session_.apply(core::WorkloadSubmitted{*std::move(gang)});
     }
+    return success();
+  }
+
+  // Nothing is decided before the last of them is there.
+  Result<void> perform(const SubmitTogether& together) {
+    core::QueueConfig held = queues_;
+    for (const Submit& submit : together.submits) {
+      for (core::QueueSpec& queue : held.queues) {
+        if (queue.name == submit.options.queue) queue.stop = core::QueueStop::hold;
+      }
+    }
+    session_.apply(core::QueuesChanged{std::move(held)});
+    for (const Submit& submit : together.submits) {
+      TRY_VOID(perform(submit));
+    }
+    session_.note("all of them are there");
+    session_.apply(core::QueuesChanged{queues_});
+    return success();
+  }
+
+  Result<void> perform(const Join& join) {
+    session_.note(fmt::format("join {}: {}", join.uid, join.members.name));
+    session_.apply(core::MembersJoined{join.uid, join.group, join.members});
+    return success();
+  }
+
+  Result<void> perform(const ChangeQueues& change) {
+    queues_.queues = change.queues;
+    session_.note("queues change");
+    session_.apply(core::QueuesChanged{queues_});
+    return success();
+  }
+
+  Result<void> perform(const StopQueues& deed) {
+    for (const Named& name : deed.queues) {
+      const auto queue = std::ranges::find(queues_.queues, name.text, &core::QueueSpec::name);
+      if (queue == queues_.queues.end()) {
+        return error(name.place, fmt::format("'{}' is no queue here", name.text));
+      }
+      queue->stop = deed.stop;
+      session_.note(fmt::format("{} queue {}", stop_name(deed.stop), name.text));
+    }
+    session_.apply(core::QueuesChanged{queues_});
+    return success();
+  }
+
+  Result<void> perform(const ChangeTopologies& change) {
+    session_.note("topologies change");
+    session_.apply(core::TopologiesChanged{change.topologies});
     return success();
   }
 
@@ -276,6 +341,7 @@ class Runner {
   const Script& script_;
   Session session_;
   CaseReport report_;
+  core::QueueConfig queues_ = core::default_queues();  // as they are configured now
   bool refusals_expected_ = false;
   bool stopped_ = false;
 };
@@ -283,7 +349,7 @@ class Runner {
 }  // namespace
 
 Result<CaseReport> run_script(const Script& script, Verdicts verdicts) {
-  auto session = Session::create(script.config);
+  auto session = Session::create(script.config, script.eviction_grace);
   if (!session.ok()) {
     return yaml::error_at(script.file, script.place.line, script.place.column,
                           session.error().message());

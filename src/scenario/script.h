@@ -17,8 +17,11 @@
 #include "base/quantity.h"
 #include "base/result.h"
 #include "config/value.h"
+#include "core/engine/actions.h"
 #include "core/engine/engine.h"
 #include "core/model/device.h"
+#include "core/model/gang.h"
+#include "core/model/topology.h"
 #include "core/model/verdict.h"
 #include "core/model/workload.h"
 #include "core/queue/queue_config.h"
@@ -33,11 +36,26 @@ using config::Place;
 struct Submit {
   Place place;
   std::vector<Named> uids{};
-  core::Request request{};
+  core::Request request{};           // of a task
+  std::optional<core::Gang> gang{};  // or the tree of groups
   core::WorkloadOptions options{};
   std::optional<Named>
       refusal{};             // the request is wrong and this is the code it must be refused with
   std::string refused_as{};  // what the request's reader said, when it refused
+};
+
+// All of them arrive before any is decided: their queues are held while they come.
+struct SubmitTogether {
+  Place place;
+  std::vector<Submit> submits{};
+};
+
+// More members of a gang exist.
+struct Join {
+  Place place;
+  std::string uid{};
+  std::string group{};
+  core::MemberSet members{};
 };
 
 struct Adopt {
@@ -110,9 +128,51 @@ struct ChangePolicy {
   std::string spec{};
 };
 
+// The quota tree from now on; the priority rule stays.
+struct ChangeQueues {
+  Place place;
+  std::vector<core::QueueSpec> queues{};
+};
+
+// Queues are held, drained, or work again.
+struct StopQueues {
+  core::QueueStop stop = core::QueueStop::none;
+  std::vector<Named> queues{};
+};
+
+struct ChangeTopologies {
+  Place place;
+  std::vector<core::Topology> topologies{};
+};
+
 // --- what is expected ---------------------------------------------------------------------------
 
 enum class WantedState : std::uint8_t { granted, promised, waiting, never, ended };
+
+// Figures by the key they were asked with, in bytes, pieces, milli or the unit of a dimension; see
+// figures.h.
+struct ExpectFigures {
+  Named subject{};
+
+  struct Figure {
+    std::string name{};
+    std::string wanted{};  // as written, for messages
+    std::int64_t number = 0;
+    std::string word{};  // use, mode, blocked
+    bool is_word = false;
+    Place place;
+  };
+
+  std::vector<Figure> figures{};
+  core::DimensionKind unit = core::DimensionKind::devices;  // of amounts
+};
+
+// One queue in one dimension: of a verdict's quotaChain, where it must stand, or of the tree.
+struct ExpectQuota {
+  Named queue{};
+  Named dimension{};  // "*/devices"
+  ExpectFigures figures{};
+};
 
 // Every field that is present must be met.
 struct ExpectWorkload {
@@ -138,23 +198,34 @@ struct ExpectWorkload {
   std::optional<std::string> summary{};
   std::optional<std::vector<std::string>> says{};
   std::optional<std::vector<std::string>> would_help{};
+  std::optional<ExpectFigures> gang{};
+  std::vector<ExpectQuota> quota{};
+  std::optional<ExpectFigures> topology{};
+  std::optional<ExpectFigures> preemption{};
+  std::optional<bool> search_complete{};
 };
 
-// Figures by the key they were asked with, in bytes, pieces or milli; see figures.h.
-struct ExpectFigures {
-  Named subject{};
+// One workload that was told to leave in this step.
+struct ExpectEviction {
+  Named uid{};
+  core::Evicted::Rule rule = core::Evicted::Rule::guarantee;
+  std::string beneficiary{};              // empty: nobody
+  std::optional<std::string> moves_to{};  // a node; inner empty: nowhere
+  std::vector<std::string> says{};
+};
 
-  struct Figure {
-    std::string name{};
-    std::string wanted{};  // as written, for messages
-    std::int64_t number = 0;
-    std::string word{};  // use, mode, blocked
-    bool is_word = false;
-    bool is_memory = false;
-    Place place;
-  };
+struct ExpectEvictions {
+  Place place;
+  std::vector<ExpectEviction> evictions{};  // all of the step so far, in any order
+};
 
-  std::vector<Figure> figures{};
+// Where workloads stand in relation to each other.
+struct ExpectDomains {
+  Place place;
+  std::string level{};  // a node label; kubernetes.io/hostname where there is none: the node
+  std::vector<Named> workloads{};
+  std::optional<std::vector<std::string>> are{};  // the domains in which they are, sorted
+  std::optional<std::int64_t> count{};            // how many these are
 };
 
 struct Expect {
@@ -162,6 +233,8 @@ struct Expect {
   std::vector<ExpectWorkload> workloads{};
   std::vector<ExpectFigures> devices{};
   std::vector<ExpectFigures> nodes{};
+  std::vector<ExpectDomains> domains{};
+  std::optional<ExpectEvictions> evictions{};
   std::optional<std::pair<Place, std::vector<std::string>>> order{};
   std::optional<std::pair<Place, std::vector<std::string>>> decisions{};
   std::optional<std::pair<Place, std::vector<std::string>>> notices{};
@@ -170,8 +243,9 @@ struct Expect {
 
 // --- the whole ----------------------------------------------------------------------------------
 
-using Deed = std::variant<Submit, Adopt, WorkloadDeed, Observe, NodeDeed, AddNode, DeviceDeed,
-                          AddDevice, Renumber, ChangePolicy, Expect>;
+using Deed = std::variant<Submit, SubmitTogether, Join, Adopt, WorkloadDeed, Observe, NodeDeed,
+                          AddNode, DeviceDeed, AddDevice, Renumber, ChangePolicy, ChangeQueues,
+                          StopQueues, ChangeTopologies, Expect>;
 
 struct Step {
   Place place;
@@ -187,6 +261,8 @@ struct Script {
   std::vector<core::Node> fleet{};
   core::EngineConfig config{};
   std::optional<core::QueueConfig> queues{};  // without refusals; some may be on hold
+  std::vector<core::Topology> topologies{};
+  Duration eviction_grace{0};  // from the word to leave until it is gone
   std::vector<Step> steps{};
 };
 

@@ -283,6 +283,12 @@ TEST(Script, AcceptsEveryExampleOfItsOwnTable) {
   expect_examples_are_accepted(step_section());
   expect_examples_are_accepted(submit_section());
   expect_examples_are_accepted(adopt_section());
+  expect_examples_are_accepted(join_section());
+  expect_examples_are_accepted(group_section());
+  expect_examples_are_accepted(member_section());
+  expect_examples_are_accepted(topology_rule_section());
+  expect_examples_are_accepted(segment_section());
+  expect_examples_are_accepted(topology_section());
   expect_examples_are_accepted(observe_section());
   expect_examples_are_accepted(add_device_section());
   expect_examples_are_accepted(renumber_section());
@@ -290,6 +296,12 @@ TEST(Script, AcceptsEveryExampleOfItsOwnTable) {
   expect_examples_are_accepted(expect_workload_section());
   expect_examples_are_accepted(expect_device_section());
   expect_examples_are_accepted(expect_node_section());
+  expect_examples_are_accepted(expect_gang_section());
+  expect_examples_are_accepted(expect_topology_section());
+  expect_examples_are_accepted(expect_preemption_section());
+  expect_examples_are_accepted(expect_quota_section());
+  expect_examples_are_accepted(expect_eviction_section());
+  expect_examples_are_accepted(expect_domains_section());
   expect_examples_are_accepted(script_section());
 }
 

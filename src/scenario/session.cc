@@ -19,9 +19,9 @@ struct Overloaded : Visitors... {
 
 }  // namespace
 
-Result<Session> Session::create(core::EngineConfig config) {
+Result<Session> Session::create(core::EngineConfig config, Duration grace) {
   TRY(std::unique_ptr<core::Engine> engine, core::Engine::create(std::move(config)));
-  return Session(std::move(engine));
+  return Session(std::move(engine), grace);
 }
 
 void Session::note(std::string text) {
@@ -42,6 +42,36 @@ std::string Session::verdict_of(const core::Action& action) const {
 }
 
 void Session::apply(core::EventBody body) {
+  deliver(std::move(body));
+  carry_out_evictions();
+}
+
+void Session::carry_out_evictions() {
+  while (!broken_ && !leaving_.empty() && leaving_.begin()->first <= now_) {
+    const Leaving leaving = leaving_.extract(leaving_.begin()).mapped();
+    const core::Grant* grant = engine_->grant(leaving.uid);
+    if (grant == nullptr || grant->number != leaving.grant) continue;  // it went by itself
+    note(fmt::format("{} is gone{}", leaving.uid, leaving.restarts ? " and waits again" : ""));
+    if (leaving.restarts) {
+      deliver(core::GrantLost{.uid = leaving.uid, .why = "evicted", .requeue = true});
+    } else {
+      deliver(core::GrantReleased{leaving.uid});
+    }
+    if (answers_.evictions.size() > kMostEvictions) {
+      broken_ = fmt::format("more than {} evictions in one step: it does not come to rest",
+                            kMostEvictions);
+    }
+  }
+}
+
+// A member of a gang is as its gang was submitted.
+bool Session::restarts(const std::string& uid) const {
+  auto workload = engine_->workload(uid);
+  if (!workload) workload = engine_->workload(uid.substr(0, uid.rfind('/')));
+  return !workload || workload->options().restartable;
+}
+
+void Session::deliver(core::EventBody body) {
   if (broken_) return;
   const bool comes = std::holds_alternative<core::WorkloadSubmitted>(body) ||
                      std::holds_alternative<core::GrantAdopted>(body);
@@ -69,9 +99,17 @@ void Session::verify_now() {
 }
 
 void Session::advance(Time to) {
-  while (!broken_ && !wakes_.empty() && *wakes_.begin() <= to.ms()) {
-    now_ = std::max(now_, Time{*wakes_.begin()});
-    wakes_.erase(wakes_.begin());
+  const auto next = [this]() -> std::optional<Time> {
+    std::optional<Time> at;
+    if (!wakes_.empty()) at = Time{*wakes_.begin()};
+    if (!leaving_.empty() && (!at || leaving_.begin()->first < *at)) at = leaving_.begin()->first;
+    return at;
+  };
+  for (auto at = next(); !broken_ && at && *at <= to; at = next()) {
+    now_ = std::max(now_, *at);
+    carry_out_evictions();
+    if (wakes_.empty() || *wakes_.begin() > now_.ms()) continue;
+    wakes_.erase(wakes_.begin(), wakes_.upper_bound(now_.ms()));
     apply(core::TimeReached{});
     wakes_.erase(wakes_.begin(), wakes_.upper_bound(now_.ms()));
   }
@@ -105,10 +143,7 @@ std::string Session::take(const core::Action& action) {
             return decide(retracted.lost ? "lost" : "retracted", retracted.workload,
                           core::cause_name(retracted.why));
           },
-          [&](const core::Evicted& evicted) {
-            return decide(evicted.moves_to.is_none() ? "evicted" : "moved", evicted.workload,
-                          evicted.text);
-          },
+          [&](const core::Evicted& evicted) { return take_eviction(evicted); },
           [&](const core::VerdictChanged& changed) {
             const std::string uid(engine_->uid(changed.workload));
             const auto verdict = engine_->explain(uid);
@@ -132,6 +167,23 @@ std::string Session::take(const core::Action& action) {
       action);
   if (!text.empty()) ++answers_.actions;
   return text;
+}
+
+std::string Session::take_eviction(const core::Evicted& evicted) {
+  Eviction eviction{.uid = std::string(engine_->uid(evicted.workload)),
+                    .rule = evicted.rule,
+                    .beneficiary = "",
+                    .moves_to = "",
+                    .text = evicted.text};
+  if (!evicted.beneficiary.is_none()) eviction.beneficiary = engine_->uid(evicted.beneficiary);
+  if (!evicted.moves_to.is_none()) {
+    eviction.moves_to = engine_->fleet().node(evicted.moves_to).name;
+  }
+  leaving_.emplace(
+      now_ + grace_,
+      Leaving{.uid = eviction.uid, .grant = evicted.grant, .restarts = restarts(eviction.uid)});
+  answers_.evictions.push_back(std::move(eviction));
+  return decide(evicted.moves_to.is_none() ? "evicted" : "moved", evicted.workload, evicted.text);
 }
 
 std::string Session::decide(const char* what, core::WorkloadId workload, std::string_view rest) {

@@ -1,5 +1,7 @@
 // Session: one engine under a scenario. It delivers events, keeps what the engine answered, wakes
-// it when it asked to be woken, and has its books recomputed.
+// it when it asked to be woken, and has its books recomputed. It is the harbour that carries out
+// evictions: what is told to leave is gone after the grace; something restartable then waits again
+// with its old age.
 //
 // verify() costs as much as all workloads that are known, so it runs after every event while there
 // are at most kVerifyEach of them, and beyond that where verify_now() is called: after each step
@@ -26,15 +28,27 @@ class Session {
  public:
   static constexpr std::size_t kVerifyEach = 300;
 
+  static constexpr std::size_t kMostEvictions = 100'000;  // of one step; more never come to rest
+
+  struct Eviction {
+    std::string uid;
+    core::Evicted::Rule rule = core::Evicted::Rule::guarantee;
+    std::string beneficiary;  // empty: nobody
+    std::string moves_to;     // a node; empty: nowhere
+    std::string text;
+  };
+
   // What the engine answered since the step began.
   struct Answers {
     std::vector<std::string> decisions;  // "granted train"
     std::vector<std::string> notices;    // "overuse train"
     std::vector<std::string> refusals;   // texts of refused events
-    std::int64_t actions = 0;            // without wake-ups
+    std::vector<Eviction> evictions;
+    std::int64_t actions = 0;  // without wake-ups
   };
 
-  static Result<Session> create(core::EngineConfig config);
+  // `grace`: from the word to leave until the work is gone; 0 = before the next event.
+  static Result<Session> create(core::EngineConfig config, Duration grace = Duration{0});
 
   core::Engine& engine() { return *engine_; }
 
@@ -71,8 +85,21 @@ class Session {
   std::vector<std::string> settle(int rounds);
 
  private:
-  explicit Session(std::unique_ptr<core::Engine> engine) : engine_(std::move(engine)) {}
+  // Work that was told to leave.
+  struct Leaving {
+    std::string uid;
+    std::uint64_t grant = 0;
+    bool restarts = false;
+  };
 
+  Session(std::unique_ptr<core::Engine> engine, Duration grace)
+      : engine_(std::move(engine)), grace_(grace) {}
+
+  void deliver(core::EventBody body);
+  // What should be gone by now goes.
+  void carry_out_evictions();
+  bool restarts(const std::string& uid) const;
+  std::string take_eviction(const core::Evicted& evicted);
   // The action as a text, empty for a wake-up.
   std::string take(const core::Action& action);
   std::string verdict_of(const core::Action& action) const;
@@ -83,7 +110,9 @@ class Session {
   std::unique_ptr<core::Engine> engine_;
   World world_;
   Time now_;
+  Duration grace_;
   std::set<std::int64_t> wakes_;
+  std::multimap<Time, Leaving> leaving_;  // of one time, in the order in which they were told
   Answers answers_;
   std::map<std::string, core::Cause> ended_;
   std::optional<std::string> broken_;

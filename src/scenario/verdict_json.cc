@@ -1,9 +1,13 @@
 #include "scenario/verdict_json.h"
 
 #include <chrono>
+#include <span>
+#include <utility>
 
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
+
+#include "scenario/figures.h"
 
 namespace berth::scenario {
 
@@ -44,12 +48,46 @@ Json unblock_json(const core::Unblock& way) {
       return {{"kind", "free"}, {"mib", way.mib}, {"node", way.node}, {"device", way.device}};
     case core::Unblock::Kind::free_devices:
       return {{"kind", "free"}, {"devices", way.devices}, {"node", way.node}};
+    case core::Unblock::Kind::evict: return {{"kind", "evict"}, {"workload", way.workload}};
     case core::Unblock::Kind::wait:
       return {{"kind", "wait"}, {"workload", way.workload}, {"until", iso_time(way.until)}};
     case core::Unblock::Kind::smaller_request: return {{"kind", "request"}, {"mib", way.mib}};
     case core::Unblock::Kind::add_node: return {{"kind", "addNode"}};
   }
   return {};
+}
+
+// Every figure of a part, under the name by which scenarios expect it too.
+template <typename Page>
+Json page_json(std::span<const Figure<Page>> figures, const Page& page) {
+  Json json = Json::object();
+  for (const Figure<Page>& figure : figures) {
+    const std::string name(figure.name == "best" ? "bestDomain" : figure.name);
+    if (figure.kind == FigureKind::word) {
+      json[name] = figure.word(page);
+    } else {
+      json[name] = figure.number(page);
+    }
+  }
+  return json;
+}
+
+// Amounts of quotas are in MiB or milli.
+void add_parts(Json& json, const core::Verdict& verdict) {
+  if (!verdict.quota_chain.empty()) json["quotaChain"] = Json::array();
+  for (const core::Verdict::QuotaRow& row : verdict.quota_chain) {
+    Json link{{"queue", row.queue}, {"resource", row.resource}};
+    link.update(page_json(quota_figures(), row));
+    json["quotaChain"].push_back(std::move(link));
+  }
+  if (verdict.gang) json["gang"] = page_json(gang_figures(), *verdict.gang);
+  if (verdict.topology) json["topology"] = page_json(topology_figures(), *verdict.topology);
+  if (verdict.preemption) {
+    Json blocked = page_json(preemption_figures(), *verdict.preemption);
+    blocked.erase("considered");
+    json["preemption"] = {{"considered", verdict.preemption->considered},
+                          {"blockedBy", std::move(blocked)}};
+  }
 }
 
 void add_waiting(Json& json, const core::Verdict& verdict) {
@@ -60,6 +98,7 @@ void add_waiting(Json& json, const core::Verdict& verdict) {
                         {"index", at.index},
                         {"ahead", {{"jobs", at.jobs_ahead}, {"gpus", at.devices_ahead}}}};
   }
+  add_parts(json, verdict);
   json["nodes"] = {{"total", verdict.nodes.total}, {"byReason", reasons(verdict.nodes)}};
   if (verdict.devices.has_value()) {
     json["devices"] = devices_json(*verdict.devices);

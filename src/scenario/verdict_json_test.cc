@@ -59,5 +59,32 @@ steps:
   EXPECT_EQ(verdict["granted"][0]["limitMiB"], 8192);
 }
 
+TEST(VerdictJson, SaysWhatQueuesGangAndVictimsCameTo) {
+  core::Verdict verdict;
+  verdict.quota_chain = {{.queue = "team-a",
+                          .resource = "*/devices",
+                          .deserved = 2000,
+                          .limit = -1,
+                          .used = 1500,
+                          .need = 1000,
+                          .short_of = 500}};
+  verdict.gang = {.min = 4, .exist = 3, .placeable = 2};
+  verdict.topology = {.level = "rack", .best_domain = "r2", .fits = 3, .need = 4};
+  verdict.preemption = {.considered = 5, .priority = 3, .min_runtime = 1, .non_preemptible = 1};
+  verdict.unblock = {{.kind = core::Unblock::Kind::evict, .workload = "ns/job-9"}};
+  const auto json = nlohmann::json::parse(verdict_json(verdict));
+  EXPECT_EQ(json["quotaChain"][0]["queue"], "team-a");
+  EXPECT_EQ(json["quotaChain"][0]["limit"], -1);
+  EXPECT_EQ(json["quotaChain"][0]["short"], 500);
+  EXPECT_EQ(json["gang"], nlohmann::json::parse(R"({"min":4,"exist":3,"placeable":2})"));
+  EXPECT_EQ(json["topology"],
+            nlohmann::json::parse(R"({"level":"rack","bestDomain":"r2","fits":3,"need":4})"));
+  EXPECT_EQ(json["preemption"]["considered"], 5);
+  EXPECT_EQ(json["preemption"]["blockedBy"],
+            nlohmann::json::parse(R"({"priority":3,"minRuntime":1,"pdb":0,"nonPreemptible":1,
+                                      "fairShare":0,"evictionCap":0})"));
+  EXPECT_EQ(json["unblock"][0], nlohmann::json::parse(R"({"kind":"evict","workload":"ns/job-9"})"));
+}
+
 }  // namespace
 }  // namespace berth::scenario

@@ -1,8 +1,12 @@
 #include "scenario/words.h"
 
+#include <span>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "scenario/figures.h"
 #include "scenario/report.h"
 
 namespace berth::scenario {
@@ -10,6 +14,32 @@ namespace berth::scenario {
 namespace {
 
 std::string mib_text(std::int64_t mib) { return memory_text(Memory::mib(mib)); }
+
+// Every figure of a part of a verdict, on a line.
+template <typename Page>
+std::string page_text(std::string_view what, std::span<const Figure<Page>> figures,
+                      const Page& page, core::DimensionKind unit = core::DimensionKind::devices) {
+  std::string out(what);
+  std::string_view before = ": ";
+  for (const Figure<Page>& figure : figures) {
+    out += fmt::format("{}{} {}", std::exchange(before, ", "), figure.name,
+                       figure_value(figure, page, unit));
+  }
+  return out + "\n";
+}
+
+// Queues, gang, topology, victims.
+std::string parts_text(const core::Verdict& verdict) {
+  std::string out;
+  for (const core::Verdict::QuotaRow& row : verdict.quota_chain) {
+    out += page_text(fmt::format("queue {} {}", printable(row.queue), printable(row.resource)),
+                     quota_figures(), row, unit_of(row.resource));
+  }
+  if (verdict.gang) out += page_text("gang", gang_figures(), *verdict.gang);
+  if (verdict.topology) out += page_text("topology", topology_figures(), *verdict.topology);
+  if (verdict.preemption) out += page_text("victims", preemption_figures(), *verdict.preemption);
+  return out;
+}
 
 }  // namespace
 
@@ -21,6 +51,7 @@ std::string unblock_text(const core::Unblock& unblock, const World& world) {
                          unblock.device.empty() ? unblock.node : world.short_name(unblock.device));
     case Kind::free_devices:
       return fmt::format("free {} devices on {}", unblock.devices, unblock.node);
+    case Kind::evict: return fmt::format("evict {}", printable(unblock.workload));
     case Kind::wait:
       return fmt::format("wait for {} until {}", printable(unblock.workload),
                          time_text(unblock.until));
@@ -55,6 +86,7 @@ std::string verdict_text(const core::Verdict& verdict, const World& world) {
                        world.short_name(verdict.devices->largest_free_uuid),
                        mib_text(verdict.devices->free_total_mib), verdict.devices->scanned);
   }
+  out += parts_text(verdict);
   if (verdict.position) {
     out += fmt::format("position {} in pool '{}' of queue {}\n", verdict.position->index,
                        printable(verdict.position->pool), printable(verdict.position->queue));
@@ -129,6 +161,22 @@ std::string_view verb_name(DeviceVerb verb) {
     case DeviceVerb::uncordon: return "uncordon";
     case DeviceVerb::remove: return "remove device";
     case DeviceVerb::restore: return "restore device";
+  }
+  return "?";
+}
+
+std::string_view stop_name(core::QueueStop stop) {
+  switch (stop) {
+    case core::QueueStop::none: return "release";
+    case core::QueueStop::hold: return "hold";
+    case core::QueueStop::hold_and_drain: return "drain";
+  }
+  return "?";
+}
+
+std::string_view rule_name(core::Evicted::Rule rule) {
+  for (const auto& [name, meaning] : eviction_rules()) {
+    if (meaning == rule) return name;
   }
   return "?";
 }

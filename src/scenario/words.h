@@ -23,5 +23,7 @@ std::string_view state_name(WantedState state);         // "granted"
 std::string_view verb_name(WorkloadVerb verb);          // "end"
 std::string_view verb_name(NodeVerb verb);
 std::string_view verb_name(DeviceVerb verb);
+std::string_view stop_name(core::QueueStop stop);      // "hold"
+std::string_view rule_name(core::Evicted::Rule rule);  // "fairShare"
 
 }  // namespace berth::scenario

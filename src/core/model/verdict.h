@@ -109,13 +109,20 @@ struct EtaEstimate {
 
 // One set of changes that alone suffices.
 struct Unblock {
-  enum class Kind : std::uint8_t { free_memory, free_devices, wait, smaller_request, add_node };
+  enum class Kind : std::uint8_t {
+    free_memory,
+    free_devices,
+    evict,
+    wait,
+    smaller_request,
+    add_node
+  };
   Kind kind = Kind::free_memory;
   std::int64_t mib = 0;      // free_memory, smaller_request
   std::int64_t devices = 0;  // free_devices
   std::string node = {};
   std::string device = {};
-  std::string workload = {};  // wait
+  std::string workload = {};  // evict, wait
   Time until = {};            // wait
 };
 
@@ -165,6 +172,49 @@ struct Verdict {
   };
 
   std::optional<Devices> devices;
+
+  // One queue of the path, in one dimension; amounts in MiB or milli.
+  struct QuotaRow {
+    std::string queue;
+    std::string resource;  // "a100-80g/memory"
+    std::int64_t deserved = 0;
+    std::int64_t limit = 0;
+    std::int64_t used = 0;
+    std::int64_t need = 0;
+    std::int64_t short_of = 0;
+  };
+
+  std::vector<QuotaRow> quota_chain;  // leaf to root, every dimension looked at
+
+  struct GangCounts {
+    std::int64_t min = 0;
+    std::int64_t exist = 0;
+    std::int64_t placeable = 0;
+  };
+
+  std::optional<GangCounts> gang;
+
+  struct TopologyFit {
+    std::string level;
+    std::string best_domain;
+    std::int64_t fits = 0;  // members in the best domain
+    std::int64_t need = 0;
+  };
+
+  std::optional<TopologyFit> topology;
+
+  // Running work that was looked at as a victim, and what protected it.
+  struct Preemption {
+    std::int64_t considered = 0;
+    std::int64_t priority = 0;
+    std::int64_t min_runtime = 0;
+    std::int64_t pdb = 0;
+    std::int64_t non_preemptible = 0;
+    std::int64_t fair_share = 0;
+    std::int64_t eviction_cap = 0;
+  };
+
+  std::optional<Preemption> preemption;
 
   std::optional<EtaEstimate> eta;
   bool search_complete = true;   // false: a budget ended, not "impossible"
