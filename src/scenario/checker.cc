@@ -277,6 +277,9 @@ Result<std::vector<Check>> check_expectations(const Expect& expect, const Sessio
       checks.push_back(std::move(check));
   }
   TRY_VOID(check_books(expect, session, file, checks));
+  for (const ExpectQuota& queue : expect.queues) {
+    TRY_VOID(check_queue(queue, session, file, checks));
+  }
   for (const ExpectDomains& domains : expect.domains)
     check_domains(domains, session, checks);
   if (expect.evictions) check_evictions(*expect.evictions, session, checks);

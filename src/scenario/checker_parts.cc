@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/queue/queue_tree.h"
 #include "scenario/check_page.h"
 #include "scenario/words.h"
 
@@ -167,6 +168,25 @@ void check_domains(const ExpectDomains& expect, const Session& session,
                       .found = fmt::format("{}: {}", domains.size(), fmt::join(domains, ", ")),
                       .detail = ""});
   }
+}
+
+Result<void> check_queue(const ExpectQuota& expect, const Session& session, std::string_view file,
+                         std::vector<Check>& checks) {
+  const core::QueueTree& tree = session.engine().queues();
+  const auto queue = tree.find(expect.queue.text);
+  if (!queue) {
+    return yaml::error_at(file, expect.queue.place.line, expect.queue.place.column,
+                          fmt::format("'{}' is no queue here", expect.queue.text));
+  }
+  const std::string& name = expect.dimension.text;
+  const auto dimension =
+      tree.dimension(std::string_view(name).substr(0, name.rfind('/')), expect.figures.unit);
+  if (!dimension) {
+    return yaml::error_at(file, expect.dimension.place.line, expect.dimension.place.column,
+                          fmt::format("no queue names the dimension '{}'", name));
+  }
+  check_page(expect.figures, queue_figures(), tree.figures(*queue, *dimension), checks);
+  return success();
 }
 
 }  // namespace berth::scenario

@@ -95,6 +95,7 @@ using GangRow = Figure<Verdict::GangCounts>;
 using TopologyRow = Figure<Verdict::TopologyFit>;
 using PreemptionRow = Figure<Verdict::Preemption>;
 using QuotaRow = Figure<Verdict::QuotaRow>;
+using QueueRow = Figure<core::QuotaFigures>;
 
 constexpr std::array kGangFigures = {
     GangRow{"min", FigureKind::count, "members that must run", "4",
@@ -146,6 +147,29 @@ constexpr std::array kQuotaFigures = {
              [](const Verdict::QuotaRow& row) { return row.short_of; }, nullptr},
 };
 
+constexpr std::array kQueueFigures = {
+    QueueRow{"deserved", FigureKind::amount, "what the queue deserves, or `unlimited`", "2",
+             [](const core::QuotaFigures& page) { return page.deserved; }, nullptr},
+    QueueRow{"limit", FigureKind::amount, "its ceiling, or `unlimited`", "4",
+             [](const core::QuotaFigures& page) { return page.limit; }, nullptr},
+    QueueRow{"reserved", FigureKind::amount, "what is kept for it while idle", "0",
+             [](const core::QuotaFigures& page) { return page.reserved; }, nullptr},
+    QueueRow{"alloc", FigureKind::amount, "what its work holds, promises included", "1.5",
+             [](const core::QuotaFigures& page) { return page.alloc; }, nullptr},
+    QueueRow{"releasing", FigureKind::amount, "of that, what is about to end", "0",
+             [](const core::QuotaFigures& page) { return page.releasing; }, nullptr},
+    QueueRow{"nonPreemptible", FigureKind::amount, "of alloc, what is never taken back", "1",
+             [](const core::QuotaFigures& page) { return page.non_preemptible; }, nullptr},
+    QueueRow{"demand", FigureKind::amount, "what its work holds or waits for", "3",
+             [](const core::QuotaFigures& page) { return page.demand; }, nullptr},
+    QueueRow{"kept", FigureKind::amount, "what it gets back whenever it asks", "2",
+             [](const core::QuotaFigures& page) { return page.effective_deserved; }, nullptr},
+    QueueRow{"share", FigureKind::amount, "what it is entitled to at the present demand", "2.5",
+             [](const core::QuotaFigures& page) { return page.fair; }, nullptr},
+    QueueRow{"pastUse", FigureKind::count, "decayed use in millionths of the capacity", "0",
+             [](const core::QuotaFigures& page) { return page.decayed_use; }, nullptr},
+};
+
 }  // namespace
 
 std::span<const Figure<DevicePage>> device_figures() { return kDeviceFigures; }
@@ -159,6 +183,8 @@ std::span<const Figure<Verdict::TopologyFit>> topology_figures() { return kTopol
 std::span<const Figure<Verdict::Preemption>> preemption_figures() { return kPreemptionFigures; }
 
 std::span<const Figure<Verdict::QuotaRow>> quota_figures() { return kQuotaFigures; }
+
+std::span<const Figure<core::QuotaFigures>> queue_figures() { return kQueueFigures; }
 
 std::string_view figure_type(FigureKind kind) {
   switch (kind) {

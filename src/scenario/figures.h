@@ -12,6 +12,7 @@
 #include "core/ledger/books.h"
 #include "core/model/verdict.h"
 #include "core/queue/queue_config.h"
+#include "core/queue/queue_tree.h"
 
 namespace berth::scenario {
 
@@ -41,6 +42,8 @@ std::span<const Figure<core::Verdict::GangCounts>> gang_figures();
 std::span<const Figure<core::Verdict::TopologyFit>> topology_figures();
 std::span<const Figure<core::Verdict::Preemption>> preemption_figures();
 std::span<const Figure<core::Verdict::QuotaRow>> quota_figures();
+// Of the quota tree.
+std::span<const Figure<core::QuotaFigures>> queue_figures();
 
 std::string_view figure_type(FigureKind kind);  // "memory", "number", "amount", "name"
 // The rules by which work is evicted, by the names that verdicts and events give them.

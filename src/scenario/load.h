@@ -96,7 +96,7 @@ struct Load {
   Duration horizon{};
   std::size_t first_day = 0;  // weekday of time 0, from Monday
   std::uint64_t seed = 42;
-  Duration grace{30'000};        // an evicted job leaves so long after it was told
+  Duration grace{30'000};    // an evicted job leaves so long after it was told
   Duration sample{900'000};  // between two samples of shares
   std::vector<LoadStream> streams{};
 };

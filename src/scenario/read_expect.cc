@@ -247,6 +247,10 @@ constexpr std::array kExpectKeys = {
                   TRY(expect.nodes, read_pages<expect_node_section>(value));
                   return success();
                 }},
+    Key<Expect>{
+        {"queues", "map of map", "the quota tree: by queue, then by dimension, 'queue figures'",
+         "{team-a: {\"*/devices\": {alloc: 2, share: 3}}}"},
+        read_queue_pages},
     Key<Expect>{{"domains", "list of expect domains", "whether workloads stand together",
                  "{level: rack, of: job/worker-0..3, count: 1}"},
                 read_domains},

@@ -37,6 +37,10 @@ Result<void> read_quota_figure(const Value& value, ExpectFigures& expect) {
   return read_figure(quota_figures(), value, expect);
 }
 
+Result<void> read_queue_figure(const Value& value, ExpectFigures& expect) {
+  return read_figure(queue_figures(), value, expect);
+}
+
 // "a100-80g/memory" -> memory.
 Result<DimensionKind> kind_of(const Named& dimension, const Value& value) {
   const std::size_t slash = dimension.text.rfind('/');
@@ -221,6 +225,11 @@ const Section<ExpectFigures>& expect_quota_section() {
       "file.");
 }
 
+const Section<ExpectFigures>& expect_queue_section() {
+  return figures_section<queue_figures, read_queue_figure>(
+      "queue figures", "One queue in one dimension. Amounts are written as in a queue file.");
+}
+
 const Section<ExpectEviction>& expect_eviction_section() { return kEviction; }
 
 const Section<ExpectDomains>& expect_domains_section() { return kDomains; }
@@ -242,6 +251,11 @@ Result<void> read_preemption(const Value& value, ExpectWorkload& expect) {
 
 Result<void> read_quota_rows(const Value& value, ExpectWorkload& expect) {
   TRY(expect.quota, read_quotas<expect_quota_section>(value));
+  return success();
+}
+
+Result<void> read_queue_pages(const Value& value, Expect& expect) {
+  TRY(expect.queues, read_quotas<expect_queue_section>(value));
   return success();
 }
 

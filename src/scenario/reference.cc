@@ -45,6 +45,7 @@ std::vector<SectionDoc> all_sections() {
           section_doc(expect_preemption_section()),
           section_doc(expect_eviction_section()),
           section_doc(expect_domains_section()),
+          section_doc(expect_queue_section()),
           section_doc(expect_device_section()),
           section_doc(expect_node_section())};
 }

@@ -233,6 +233,7 @@ struct Expect {
   std::vector<ExpectWorkload> workloads{};
   std::vector<ExpectFigures> devices{};
   std::vector<ExpectFigures> nodes{};
+  std::vector<ExpectQuota> queues{};
   std::vector<ExpectDomains> domains{};
   std::optional<ExpectEvictions> evictions{};
   std::optional<std::pair<Place, std::vector<std::string>>> order{};

@@ -302,6 +302,7 @@ TEST(Script, AcceptsEveryExampleOfItsOwnTable) {
   expect_examples_are_accepted(expect_quota_section());
   expect_examples_are_accepted(expect_eviction_section());
   expect_examples_are_accepted(expect_domains_section());
+  expect_examples_are_accepted(expect_queue_section());
   expect_examples_are_accepted(script_section());
 }
 

@@ -109,6 +109,7 @@ const Section<ExpectFigures>& expect_gang_section();
 const Section<ExpectFigures>& expect_topology_section();
 const Section<ExpectFigures>& expect_preemption_section();
 const Section<ExpectFigures>& expect_quota_section();
+const Section<ExpectFigures>& expect_queue_section();
 const Section<ExpectEviction>& expect_eviction_section();
 const Section<ExpectDomains>& expect_domains_section();
 
@@ -139,6 +140,7 @@ Result<void> read_gang_counts(const Value& value, ExpectWorkload& expect);
 Result<void> read_topology_fit(const Value& value, ExpectWorkload& expect);
 Result<void> read_preemption(const Value& value, ExpectWorkload& expect);
 Result<void> read_quota_rows(const Value& value, ExpectWorkload& expect);
+Result<void> read_queue_pages(const Value& value, Expect& expect);
 Result<void> read_evictions(const Value& value, Expect& expect);
 Result<void> read_domains(const Value& value, Expect& expect);
 // An amount of a quota, as a queue file has it; kUnlimited for `unlimited` and -1.

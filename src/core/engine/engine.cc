@@ -78,6 +78,8 @@ const Fleet& Engine::fleet() const { return impl_->fleet; }
 
 const Ledger& Engine::ledger() const { return impl_->ledger; }
 
+const QueueTree& Engine::queues() const { return impl_->quotas.tree; }
+
 const Grant* Engine::grant(std::string_view uid) const {
   const Entry* entry = impl_->find(uid);
   return entry == nullptr ? nullptr : entry->grant.get();

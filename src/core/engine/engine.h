@@ -29,6 +29,7 @@
 namespace berth::core {
 
 class Ledger;
+class QueueTree;
 
 struct EngineConfig {
   std::string policy = "pack";                  // as in `berth policies`, or "nodes=X,devices=Y"
@@ -86,6 +87,8 @@ class Engine {
   const EngineConfig& config() const;
   const Fleet& fleet() const;
   const Ledger& ledger() const;
+  // Bookings and entitlements as of the last event; empty until queues were configured.
+  const QueueTree& queues() const;
 
   // Empty when the workload is unknown.
   const Grant* grant(std::string_view uid) const;
