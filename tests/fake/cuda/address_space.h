@@ -38,6 +38,7 @@ struct Block {
   Context* context = nullptr;
   Pool* pool = nullptr;
   void* extra = nullptr;
+  std::uint64_t share_id = 0;  // exported, or imported if the kind is ipc
   Block* next_free = nullptr;
   Block* next = nullptr;  // of the same context
   Block* previous = nullptr;

@@ -3,7 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "fake/cuda/array.h"
+#include "fake/cuda/graph.h"
 #include "fake/cuda/memory.h"
+#include "fake/cuda/module.h"
+#include "fake/cuda/pool.h"
+#include "fake/cuda/stream.h"
 
 namespace berth::fake::cuda {
 
@@ -55,19 +60,18 @@ void forget_thread() {
   if (t_state.stack != nullptr) t_state.stack->clear();
 }
 
-void link_block(Context& context, Block& block) {
-  block.context = &context;
+void link_block(Block*& head, Block& block) {
   block.previous = nullptr;
-  block.next = context.blocks;
-  if (context.blocks != nullptr) context.blocks->previous = &block;
-  context.blocks = &block;
+  block.next = head;
+  if (head != nullptr) head->previous = &block;
+  head = &block;
 }
 
-void unlink_block(Block& block) {
+void unlink_block(Block*& head, Block& block) {
   if (block.previous != nullptr) {
     block.previous->next = block.next;
   } else {
-    block.context->blocks = block.next;
+    head = block.next;
   }
   if (block.next != nullptr) block.next->previous = block.previous;
   block.next = nullptr;
@@ -94,6 +98,11 @@ CUresult make_context(CUdevice device, unsigned int flags, bool primary, Context
   made->id = ++ids;
   made->charged = state.context_bytes;
   made->lost_epoch = state.lost_epoch.load();
+  if (!make_streams(*made)) {
+    the_driver.books().release(entry, Family::context, state.context_bytes);
+    g_contexts.destroy(made);
+    return kOutOfMemory;
+  }
   made->limits[0] = 1024;             // stack bytes per thread
   made->limits[1] = 1024 * 1024;      // printf buffer
   made->limits[2] = 8 * 1024 * 1024;  // device heap
@@ -140,7 +149,9 @@ void note_contexts() {
 void destroy_context(Context* context) {
   Driver& the_driver = driver();
   Books& books = the_driver.books();
-  free_context_objects(context);
+  drop_streams(*context);
+  drop_arrays(*context);
+  drop_modules(*context);
   for (Block* block = context->blocks; block != nullptr;) {
     Block* next = block->next;
     free_block(block);
@@ -149,6 +160,13 @@ void destroy_context(Context* context) {
   books.release(context->entry, Family::heap, context->limit_charged);
   books.release(context->entry, Family::context, context->charged);
   std::erase(the_driver.contexts, context);
+  const bool was_last =
+      std::none_of(the_driver.contexts.begin(), the_driver.contexts.end(),
+                   [&](const Context* other) { return other->entry == context->entry; });
+  if (was_last) {
+    drop_pools(context->entry);
+    drop_graph_memory(context->entry);
+  }
   if (t_state.current == context) {
     Context* dropped = nullptr;
     (void)pop_current(&dropped);

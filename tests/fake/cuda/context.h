@@ -18,8 +18,9 @@ struct Context {
   std::uint64_t limits[16] = {};
   std::uint64_t limit_charged = 0;
   std::uint64_t lost_epoch = 0;
-  std::uint64_t ready_at = 0;  // CLOCK_MONOTONIC ns: end of all its work so far
-  std::uint64_t legacy_ready_at = 0;
+  Stream* legacy_stream = nullptr;
+  Stream* thread_stream = nullptr;
+  Array* arrays = nullptr;  // a list through Array::next
   Block* blocks = nullptr;  // what dies with it: a list through Block::next
 };
 
@@ -32,8 +33,9 @@ void set_current(Context* context);
 void push_current(Context* context);
 bool pop_current(Context** context);
 
-void link_block(Context& context, Block& block);
-void unlink_block(Block& block);
+// Doubly linked lists through Block::next, so that whatever dies takes its blocks along.
+void link_block(Block*& head, Block& block);
+void unlink_block(Block*& head, Block& block);
 
 // With the driver's lock held. A new context's memory is charged; out of memory if it does not fit.
 CUresult make_context(CUdevice device, unsigned int flags, bool primary, Context** context);

@@ -1,5 +1,9 @@
 #include "fake/cuda/memory.h"
 
+#include "fake/cuda/graph.h"
+#include "fake/cuda/pool.h"
+#include "fake/cuda/shares.h"
+
 namespace berth::fake::cuda {
 
 bool charged_family(BlockKind kind, Family* family) {
@@ -28,7 +32,8 @@ CUresult allocate_in(AddressSpace& space, Context& context, BlockKind kind, Fami
   taken->asked = bytes;
   taken->device = context.entry;
   taken->kind = kind;
-  link_block(context, *taken);
+  taken->context = &context;
+  link_block(context.blocks, *taken);
   *block = taken;
   return kSuccess;
 }
@@ -49,7 +54,15 @@ CUresult allocate_low(Context& context, BlockKind kind, Family family, std::uint
 
 void free_block(Block* block) {
   Driver& the_driver = driver();
-  unlink_block(*block);
+  unlink_block(block->context->blocks, *block);
+  if (block->share_id != 0) {
+    if (block->kind == BlockKind::ipc) {
+      leave_share(block->share_id);
+    } else {
+      release_share(block->share_id);
+    }
+    block->share_id = 0;
+  }
   Family family{};
   if (charged_family(block->kind, &family)) {
     the_driver.books().release(block->device, family, block->physical);
@@ -60,8 +73,21 @@ void free_block(Block* block) {
 }
 
 CUresult free_any(Block* block) {
-  free_block(block);
-  return kSuccess;
+  switch (block->kind) {
+    case BlockKind::linear:
+    case BlockKind::pitched:
+    case BlockKind::managed:
+    case BlockKind::external: free_block(block); return kSuccess;
+    case BlockKind::pool:
+      if (block->pending_free) return kInvalidValue;
+      free_to_pool(block, 0);
+      return kSuccess;
+    case BlockKind::graph:
+      if (!static_cast<GraphAllocation*>(block->extra)->live) return kInvalidValue;
+      free_graph_block(block);
+      return kSuccess;
+    default: return kInvalidValue;
+  }
 }
 
 void memory_info(int entry, std::size_t* free_bytes, std::size_t* total_bytes) {
@@ -72,8 +98,6 @@ void memory_info(int entry, std::size_t* free_bytes, std::size_t* total_bytes) {
   *total_bytes = total;
   *free_bytes = free;
 }
-
-void free_context_objects(Context*) {}
 
 }  // namespace berth::fake::cuda
 

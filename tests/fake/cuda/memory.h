@@ -33,7 +33,5 @@ void memory_info(int entry, std::size_t* free_bytes, std::size_t* total_bytes);
 inline unsigned int saturated(std::uint64_t value) {
   return value > UINT32_MAX ? UINT32_MAX : static_cast<unsigned int>(value);
 }
-// Arrays and whatever else lives in a context and is no block.
-void free_context_objects(Context* context);
 
 }  // namespace berth::fake::cuda
