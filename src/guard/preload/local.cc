@@ -1,0 +1,88 @@
+#include "guard/preload/local.h"
+
+#include <pthread.h>
+
+#include "guard/preload/grant.h"
+
+namespace berth::guard {
+
+std::atomic<Local*> g_local;
+std::atomic<int> g_lock_fd{-1};
+
+namespace {
+
+constexpr char kMagic[9] = "BERTHGRD";
+
+// Where the region lies if the address is free: so a second copy of the library in this process,
+// also one in another linker namespace, meets the first. Far from what programs, sanitizers and the
+// driver use, and within the smallest address space of aarch64.
+constexpr std::uintptr_t kMeetingPlace = 0x3be5740000;
+
+constexpr int kWipeOnFork = 18;
+
+std::atomic<bool> g_inert_copy;
+std::atomic<bool> g_fork_handler;
+
+bool is_guard_at(std::uintptr_t address) {
+  struct Part {
+    const void* base;
+    std::size_t bytes;
+  };
+  char found[8] = {};
+  const Part to{.base = found, .bytes = sizeof(found)};
+  const Part from{.base = reinterpret_cast<const void*>(address), .bytes = sizeof(found)};
+  // Reads memory that may not be there without a fault.
+  const sys::Word got = sys::call(SYS_process_vm_readv, sys::process_id(), sys::word_of(&to), 1,
+                                  sys::word_of(&from), 1, 0);
+  if (got != static_cast<sys::Word>(sizeof(found))) return false;
+  for (std::size_t i = 0; i < sizeof(found); ++i) {
+    if (found[i] != kMagic[i]) return false;
+  }
+  return true;
+}
+
+// In the child: forget the parent's slot. Closing our copy of the lock's descriptor lets the kernel
+// drop the lock when the parent dies. The number may meanwhile belong to the program.
+void after_fork_in_child() {
+  const int fd = g_lock_fd.exchange(-1, std::memory_order_acq_rel);
+  if (fd >= 0 && is_account_descriptor(fd)) sys::close(fd);
+  forget_opening();
+  Local* region = g_local.load(std::memory_order_acquire);
+  if (region == nullptr) return;
+  // Wiped by the kernel where it can.
+  if (region->magic[0] != '\0') {
+    auto* bytes = reinterpret_cast<unsigned char*>(region);
+    for (std::size_t i = 0; i < sizeof(Local); ++i)
+      bytes[i] = 0;
+  }
+}
+
+}  // namespace
+
+Local* make_local() {
+  if (g_inert_copy.load(std::memory_order_acquire)) return nullptr;
+  void* wanted = reinterpret_cast<void*>(kMeetingPlace);
+  void* at = sys::map(wanted, sizeof(Local), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (at == nullptr) return nullptr;
+  if (at != wanted && is_guard_at(kMeetingPlace)) {
+    sys::unmap(at, sizeof(Local));
+    // A thread of this very copy may have been first.
+    Local* known = g_local.load(std::memory_order_acquire);
+    if (known == nullptr) g_inert_copy.store(true, std::memory_order_release);
+    return known;
+  }
+  sys::advise(at, sizeof(Local), kWipeOnFork);
+  auto* region = static_cast<Local*>(at);
+  for (std::size_t i = 0; i < sizeof(region->magic); ++i)
+    region->magic[i] = kMagic[i];
+  Local* none = nullptr;
+  if (!g_local.compare_exchange_strong(none, region, std::memory_order_acq_rel)) {
+    sys::unmap(at, sizeof(Local));
+    return none;
+  }
+  if (!g_fork_handler.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  return region;
+}
+
+}  // namespace berth::guard

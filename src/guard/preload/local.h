@@ -1,0 +1,153 @@
+// What one process knows of itself: its slot, what it holds, and which objects it holds it for.
+//
+// All of it lies in one region that the kernel wipes in a forked child (MADV_WIPEONFORK; an atfork
+// handler where the kernel is older than 4.14). A child so begins without a slot and with empty
+// tables, whatever its parent's threads were doing; what it inherited stays its parent's charge.
+// Zero bytes are the valid first state of everything here.
+// Thread-safety: `lock` guards what is not atomic; it is never held across a driver or system call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "guard/preload/table.h"
+#include "guard/slots.h"
+
+namespace berth::guard {
+
+// Targets: devices that the policy names, by their place in it; one more for devices that a closed
+// policy does not name.
+inline constexpr int kUntouched = -1;
+inline constexpr int kDenied = static_cast<int>(kMaxDevices);
+inline constexpr int kTargets = kDenied + 1;
+
+// A lock of this process. Waiting threads give the processor away instead of spinning.
+class SpinLock {
+ public:
+  void lock() {
+    if (!held_.exchange(true, std::memory_order_acquire)) [[likely]] {
+      return;
+    }
+    lock_slowly();
+  }
+
+  void unlock() { held_.store(false, std::memory_order_release); }
+
+  bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
+
+ private:
+  [[gnu::noinline]] void lock_slowly() {
+    for (unsigned turn = 1;; ++turn) {
+      while (held_.load(std::memory_order_relaxed)) {
+        if (turn++ < 64) continue;
+        if (turn < 256) {
+          sys::call(SYS_sched_yield);
+        } else {
+          sys::sleep_until(sys::monotonic_ns() + 50'000);
+        }
+      }
+      if (!held_.exchange(true, std::memory_order_acquire)) return;
+    }
+  }
+
+  std::atomic<bool> held_;
+};
+
+class Locked {
+ public:
+  explicit Locked(SpinLock& lock) : lock_(lock) { lock_.lock(); }
+
+  ~Locked() { lock_.unlock(); }
+
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+// A context of the driver. `handle` is published last.
+struct Context {
+  std::atomic<std::uint64_t> handle;
+  std::atomic<std::int32_t> target;
+  std::int32_t ordinal;
+  std::uint64_t charged;     // for the context itself
+  std::uint64_t limits[3];   // for raised context limits, by CU_LIMIT_*
+  bool created_here;         // by a visible cuCtxCreate, so not a primary one
+};
+inline constexpr std::uint32_t kContexts = 512;  // what a table value can name
+
+// Memory that the driver reserves and keeps: a stream-ordered pool, or a device's graph memory.
+struct Pool {
+  std::uint64_t handle;  // 0: graph memory
+  std::int32_t target;   // kUntouched: imported or in host memory, never charged
+  std::int32_t ordinal;
+  std::uint64_t charged;
+  bool live;
+  SpinLock lock;
+};
+inline constexpr std::uint32_t kPoolsPerChunk = 64;
+struct PoolChunk {
+  Pool pools[kPoolsPerChunk];
+  PoolChunk* next;
+};
+
+// Physical memory made by cuMemCreate: lives while handles or mappings refer to it.
+struct Backing {
+  std::uint64_t bytes;
+  std::int32_t target;  // kUntouched: imported, or not device memory
+  std::uint32_t references;
+  std::uint32_t next_free;  // index + 1 while unused
+};
+
+struct Messages {
+  std::uint64_t last_ns;  // 0: none yet
+  std::uint64_t silent;   // refusals since
+};
+
+struct Local {
+  char magic[8];
+  std::atomic<std::uint32_t> slot;      // 0: none yet, else slot + 1; kSlotless: none to be had
+  std::atomic<bool> claiming;
+  SpinLock lock;
+  Identity self;
+  std::uint64_t held[kTargets];
+  Messages messages[kTargets];
+  std::atomic<std::uint64_t> last_sweep_ns;
+  std::atomic<bool> sweeping;
+
+  Table pointers;  // pointers and arrays -> Held (books.h)
+  Table handles;   // allocation handles -> index of a Backing
+  Table mappings;  // mapped addresses -> index of a Backing and size in granules
+  Table graphs;    // executable graphs -> Held of their memory nodes
+  Backing* backings;
+  std::uint32_t n_backings;
+  std::uint32_t backing_capacity;
+  std::uint32_t free_backing;
+
+  Context contexts[kContexts];
+  std::uint32_t retains[64];  // visible retains of the primary context, by ordinal
+
+  PoolChunk first_pools;
+  std::atomic<bool> pools_dirty;
+  std::atomic<std::uint32_t> captures;      // in flight
+  std::atomic<std::uint32_t> trims;         // of graph memory; see graphs.cc
+};
+
+inline constexpr std::uint32_t kSlotless = 0xffffffffU;
+
+extern std::atomic<Local*> g_local;
+
+// Sets the region up at the first call. Null: another copy of this library works in this process,
+// or there is no memory.
+Local* make_local();
+
+inline Local* local() {
+  Local* known = g_local.load(std::memory_order_acquire);
+  return known != nullptr ? known : make_local();
+}
+
+// The descriptor that holds the slot's lock, or -1. Not wiped: a child must close its copy.
+extern std::atomic<int> g_lock_fd;
+
+}  // namespace berth::guard

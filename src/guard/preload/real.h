@@ -1,0 +1,55 @@
+// The functions behind ours: the driver's, and the dynamic linker's.
+//
+// Every driver function is found when it is first needed and remembered in one atomic pointer per
+// ABI; what the driver lacks stays absent. Thread-safety: all functions.
+#pragma once
+
+#include <atomic>
+
+#include "guard/preload/names.h"
+
+namespace berth::guard {
+
+using FunctionPointer = void (*)();
+
+// The dynamic linker's dlsym, dlvsym and dlopen, found by walking the loaded objects; null if the
+// process has none.
+using DlsymFunction = void* (*)(void* handle, const char* name);
+using DlvsymFunction = void* (*)(void* handle, const char* name, const char* version);
+using DlopenFunction = void* (*)(const char* file, int flags);
+
+struct Linker {
+  DlsymFunction dlsym = nullptr;
+  DlvsymFunction dlvsym = nullptr;
+  DlopenFunction dlopen = nullptr;
+};
+Linker linker();
+
+extern std::atomic<FunctionPointer> g_real[kNames];
+
+// Looks a function up in the loaded driver. Null: the driver lacks it or is not loaded.
+FunctionPointer resolve(Name name);
+
+// Remembers what the driver itself handed out for a name.
+inline void remember(Name name, FunctionPointer pointer) {
+  FunctionPointer none = nullptr;
+  g_real[index_of(name)].compare_exchange_strong(none, pointer, std::memory_order_acq_rel);
+}
+
+inline FunctionPointer real_pointer(Name name) {
+  FunctionPointer pointer = g_real[index_of(name)].load(std::memory_order_acquire);
+  return pointer != nullptr ? pointer : resolve(name);
+}
+
+// Calls the driver's function; CUDA_ERROR_NOT_FOUND (NVML: FUNCTION_NOT_FOUND, 13) if it has none.
+template <Name kName, typename... Arguments>
+inline int driver(Arguments... arguments) {
+  using Function = typename Signature<kName>::Type;
+  auto* function = reinterpret_cast<Function*>(real_pointer(kName));
+  if (__builtin_expect(function == nullptr, false)) {
+    return kNameTexts[index_of(kName)][0] == 'n' ? 13 : kCudaNotFound;
+  }
+  return function(arguments...);
+}
+
+}  // namespace berth::guard
