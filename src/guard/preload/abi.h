@@ -1,6 +1,6 @@
 // The driver's binary interface, as far as the guard touches it: our own names for its types, with
-// sizes and offsets asserted. Facts from cuda.h and nvml.h of CUDA 13.0 and enforcement.md 2.3, 2.4.
-// The vendor's headers are never included: their macros rename functions.
+// sizes and offsets asserted. Facts from cuda.h and nvml.h of CUDA 13.0 and
+// enforcement.md 2.3, 2.4. The vendor's headers are never included: their macros rename functions.
 #pragma once
 
 #include <cstddef>
@@ -82,7 +82,7 @@ struct ArrayMapInfo {
   int resource_type;
   CuHandle resource;
   int subresource_type;
-  struct {
+  struct alignas(8) {
     unsigned level, layer, x, y, z, width, height, depth;
   } subresource;
   int operation;  // 1 map, 2 unmap

@@ -30,8 +30,8 @@ constexpr std::uint64_t times(std::uint64_t a, std::uint64_t b) {
   return product > kImpossible ? kImpossible : product;
 }
 
-inline constexpr std::uint64_t kGrain = 512;               // of linear memory
-inline constexpr std::uint64_t kPoolGrain = 2U << 20U;     // of pools
+inline constexpr std::uint64_t kGrain = 512;            // of linear memory
+inline constexpr std::uint64_t kPoolGrain = 2U << 20U;  // of pools
 
 enum class Charging : std::uint8_t {
   refused,  // over the cap, and said so
@@ -55,7 +55,8 @@ std::uint64_t charged_on(int target);
 
 class Reservation {
  public:
-  Reservation(int target, std::uint64_t bytes) : Reservation(target, bytes, charge(target, bytes)) {}
+  Reservation(int target, std::uint64_t bytes)
+      : Reservation(target, bytes, charge(target, bytes)) {}
 
   Reservation(int target, std::uint64_t bytes, Charging charging)
       : target_(target),
@@ -93,7 +94,8 @@ struct Held {
   std::uint32_t context = kContexts;  // kContexts: none
 
   std::uint64_t packed() const {
-    return bytes | (static_cast<std::uint64_t>(target + 1) << 44U) | (std::uint64_t{context} << 50U);
+    return bytes | (static_cast<std::uint64_t>(target + 1) << 44U) |
+           (std::uint64_t{context} << 50U);
   }
 
   static Held of(std::uint64_t packed) {

@@ -71,7 +71,7 @@ const char* open_policy(bool fixed) {
   } else if (status.st_uid != 0 && (fixed || status.st_uid != sys::user_id())) {
     wrong = "its policy belongs to a stranger";
   } else {
-    void* at = sys::map(nullptr, sizeof(Policy), PROT_READ, MAP_SHARED, fd, 0);
+    void* at = sys::map(nullptr, sizeof(Policy), PROT_READ, MAP_SHARED, fd);
     g_grant.policy = static_cast<const Policy*>(at);
     if (at == nullptr) wrong = "its policy cannot be mapped";
   }
@@ -90,7 +90,7 @@ const char* map_account() {
   if (sys::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
       status.st_size >= static_cast<off_t>(kHeaderBytes) && status.st_size < (off_t{1} << 32)) {
     const auto bytes = static_cast<std::size_t>(status.st_size);
-    void* at = sys::map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void* at = sys::map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     g_grant.view = AccountView::over(at, bytes);
     g_grant.account_inode = status.st_ino;
     g_grant.account_device = status.st_dev;

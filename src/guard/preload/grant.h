@@ -28,7 +28,7 @@ struct Grant {
   std::uint64_t account_device;
   std::int32_t account_index[kTargets];  // of a target; -1: not in the account
   bool fails_closed;
-  bool lists_only;  // hardware or driver hold the limit; only process lists are ours
+  bool lists_only;      // hardware or driver hold the limit; only process lists are ours
   char directory[256];  // absolute
 };
 

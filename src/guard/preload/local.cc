@@ -4,6 +4,12 @@
 
 #include "guard/preload/grant.h"
 
+// What the C start files define for every object; libc's pthread_atfork names the caller by it.
+extern "C" {
+extern void* __dso_handle;  // NOLINT: the name is libc's
+__attribute__((visibility("hidden"))) void* __dso_handle = &__dso_handle;
+}
+
 namespace berth::guard {
 
 std::atomic<Local*> g_local;
@@ -62,8 +68,8 @@ void after_fork_in_child() {
 Local* make_local() {
   if (g_inert_copy.load(std::memory_order_acquire)) return nullptr;
   void* wanted = reinterpret_cast<void*>(kMeetingPlace);
-  void* at = sys::map(wanted, sizeof(Local), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  void* at =
+      sys::map(wanted, sizeof(Local), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   if (at == nullptr) return nullptr;
   if (at != wanted && is_guard_at(kMeetingPlace)) {
     sys::unmap(at, sizeof(Local));

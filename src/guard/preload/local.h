@@ -71,9 +71,14 @@ struct Context {
   std::atomic<std::uint64_t> handle;
   std::atomic<std::int32_t> target;
   std::int32_t ordinal;
-  std::uint64_t charged;     // for the context itself
-  std::uint64_t limits[3];   // for raised context limits, by CU_LIMIT_*
-  bool created_here;         // by a visible cuCtxCreate, so not a primary one
+  std::uint64_t charged;    // for the context itself
+  std::uint64_t limits[3];  // for raised context limits, by CU_LIMIT_*
+  bool created_here;        // by a visible cuCtxCreate, so not a primary one
+  // A pair of events around one launch (launch.h).
+  std::atomic<std::uint8_t> sample;
+  void* start;
+  void* end;
+  void* sampled;  // the function between them
 };
 inline constexpr std::uint32_t kContexts = 512;  // what a table value can name
 
@@ -105,9 +110,17 @@ struct Messages {
   std::uint64_t silent;   // refusals since
 };
 
+// What launches of a function cost, by a moving average.
+struct Estimate {
+  std::atomic<std::uint64_t> function;
+  std::atomic<std::int64_t> cost_ns;
+  std::atomic<bool> measured;
+};
+inline constexpr std::uint32_t kEstimates = 1024;
+
 struct Local {
   char magic[8];
-  std::atomic<std::uint32_t> slot;      // 0: none yet, else slot + 1; kSlotless: none to be had
+  std::atomic<std::uint32_t> slot;  // 0: none yet, else slot + 1; kSlotless: none to be had
   std::atomic<bool> claiming;
   SpinLock lock;
   Identity self;
@@ -130,8 +143,10 @@ struct Local {
 
   PoolChunk first_pools;
   std::atomic<bool> pools_dirty;
-  std::atomic<std::uint32_t> captures;      // in flight
-  std::atomic<std::uint32_t> trims;         // of graph memory; see graphs.cc
+  std::atomic<bool> has_graphs;         // any executable with memory nodes
+  std::atomic<std::uint32_t> captures;  // in flight
+  Estimate estimates[kEstimates];
+  std::atomic<std::uint32_t> trims;  // of graph memory; see graphs.cc
 };
 
 inline constexpr std::uint32_t kSlotless = 0xffffffffU;

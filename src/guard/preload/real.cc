@@ -12,7 +12,7 @@ namespace {
 // Symbol table of a loaded object, from its dynamic section.
 struct Symbols {
   ElfW(Addr) base = 0;
-  const ElfW(Sym)* table = nullptr;
+  const ElfW(Sym) * table = nullptr;
   const char* texts = nullptr;
   const std::uint32_t* gnu_hash = nullptr;
   const std::uint32_t* hash = nullptr;

@@ -1,0 +1,170 @@
+#include "guard/preload/launch.h"
+
+#include "guard/preload/captures.h"
+#include "guard/preload/contexts.h"
+#include "guard/preload/depth.h"
+#include "guard/sys.h"
+
+namespace berth::guard {
+
+thread_local ThreadBudget t_budget __attribute__((tls_model("initial-exec")));
+
+namespace {
+
+constexpr std::int64_t kFirstGuess_ns = 20'000;
+constexpr std::int64_t kBatch_ns = 2'000'000;       // times the share
+constexpr std::int64_t kCapacity_ns = 100'000'000;  // times the share
+constexpr std::uint64_t kSlice_ns = 5'000'000;
+constexpr std::int64_t kLongest_ns = 60'000'000'000;  // no estimate is taken for more
+constexpr std::int64_t kWhole = 1000;
+
+enum SampleState : std::uint8_t { sample_idle, sample_open, sample_closed };
+
+std::int64_t share_of(int target) {
+  const PolicyDevice* policy = policy_of(target);
+  if (policy == nullptr) return kWhole;
+  std::int64_t share = policy->share_now.load(std::memory_order_relaxed);
+  if (share < 1) share = 1;
+  return share > kWhole ? kWhole : share;
+}
+
+DeviceAccount& account(int target) {
+  return g_grant.view.device(static_cast<std::uint32_t>(g_grant.account_index[target]));
+}
+
+// Adds what has become due since the last refill; one of those who come at the same time does it.
+void refill(DeviceAccount& device, std::int64_t share) {
+  const std::uint64_t now = sys::monotonic_ns();
+  std::uint64_t last = device.refill_ns.load(std::memory_order_acquire);
+  if (now <= last && last - now < std::uint64_t{kSlice_ns} * 1000) return;
+  std::uint64_t elapsed = now - last;  // a clock from the future (garbage) counts as long ago
+  const auto most = static_cast<std::uint64_t>(kCapacity_ns);
+  if (elapsed > most) elapsed = most;
+  if (!device.refill_ns.compare_exchange_strong(last, now, std::memory_order_acq_rel)) return;
+  const std::int64_t capacity = kCapacity_ns * share / kWhole;
+  const std::int64_t due = static_cast<std::int64_t>(elapsed) * share / kWhole;
+  std::int64_t tokens = device.tokens.load(std::memory_order_acquire);
+  std::int64_t next = 0;
+  do {
+    // The longest debt is one kernel of every process; more is garbage.
+    const std::int64_t from = tokens < -kLongest_ns || tokens > kCapacity_ns ? 0 : tokens;
+    next = from + due < capacity ? from + due : capacity;
+  } while (!device.tokens.compare_exchange_weak(tokens, next, std::memory_order_acq_rel));
+}
+
+// Takes a batch and the thread's debt; sleeps while the bucket is dry.
+std::int64_t draw(int target, std::int64_t debt) {
+  DeviceAccount& device = account(target);
+  const ErrorKeeper keeper;
+  for (;;) {
+    const std::int64_t share = share_of(target);
+    const std::int64_t batch = kBatch_ns * share / kWhole;
+    if (share == kWhole) return debt + kBatch_ns;
+    refill(device, share);
+    std::int64_t tokens = device.tokens.load(std::memory_order_acquire);
+    while (tokens > 0) {
+      if (device.tokens.compare_exchange_weak(tokens, tokens - debt - batch,
+                                              std::memory_order_acq_rel)) {
+        return debt + batch;
+      }
+    }
+    const auto dry = static_cast<std::uint64_t>(1 - tokens);
+    const std::uint64_t wait =
+        dry > kSlice_ns ? kSlice_ns : dry * kWhole / static_cast<std::uint64_t>(share);
+    sys::sleep_until(sys::monotonic_ns() + (wait > kSlice_ns ? kSlice_ns : wait));
+  }
+}
+
+Estimate& estimate_of(Local& own, CuHandle function) {
+  const auto key = reinterpret_cast<std::uint64_t>(function);
+  return own.estimates[(key * 0x9E3779B97F4A7C15U) >> 54U];
+}
+
+// Reads the sample that is closed, if the GPU is done with it.
+void read_sample(Local& own, Context& context) {
+  if (context.sample.load(std::memory_order_acquire) != sample_closed ||
+      driver<Name::cuEventQuery>(context.end) != kCudaSuccess) {
+    return;
+  }
+  float milliseconds = 0;
+  if (driver<Name::cuEventElapsedTime>(&milliseconds, context.start, context.end) == kCudaSuccess &&
+      milliseconds >= 0) {
+    auto measured = static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6);
+    if (measured > kLongest_ns) measured = kLongest_ns;
+    Estimate& estimate = estimate_of(own, context.sampled);
+    if (estimate.function.load() == reinterpret_cast<std::uint64_t>(context.sampled)) {
+      const std::int64_t old = estimate.cost_ns.load(std::memory_order_relaxed);
+      estimate.cost_ns.store(estimate.measured.load() ? (3 * old + measured) / 4 : measured,
+                             std::memory_order_relaxed);
+      estimate.measured.store(true, std::memory_order_release);
+    }
+  }
+  context.sample.store(sample_idle, std::memory_order_release);
+}
+
+}  // namespace
+
+void Launch::open_sample(CuHandle function, std::uint32_t context) {
+  if (context >= kContexts) return;
+  Local& own = *local();
+  Context& entry = own.contexts[context];
+  read_sample(own, entry);
+  std::uint8_t idle = sample_idle;
+  if (!entry.sample.compare_exchange_strong(idle, sample_open, std::memory_order_acq_rel)) return;
+  const bool made =
+      entry.end != nullptr || (driver<Name::cuEventCreate>(&entry.start, 0U) == kCudaSuccess &&
+                               driver<Name::cuEventCreate>(&entry.end, 0U) == kCudaSuccess);
+  if (!made || driver<Name::cuEventRecord>(entry.start, stream_) != kCudaSuccess) {
+    entry.sample.store(sample_idle, std::memory_order_release);
+    return;
+  }
+  entry.sampled = function;
+  context_ = context;
+}
+
+void Launch::close_sample(int code) {
+  Context& entry = local()->contexts[context_];
+  const bool good =
+      code == kCudaSuccess && driver<Name::cuEventRecord>(entry.end, stream_) == kCudaSuccess;
+  entry.sample.store(good ? sample_closed : sample_idle, std::memory_order_release);
+}
+
+void Launch::pay_slowly(CuHandle function, int target, Estimate& estimate) {
+  const Place place = current_place();
+  if (target == kUntouched) target = place.target;
+  if (target < 0 || target == kDenied || is_capturing(stream_)) return;
+  const auto key = reinterpret_cast<std::uint64_t>(function);
+  if (estimate.function.load(std::memory_order_relaxed) != key) {
+    estimate.cost_ns.store(kFirstGuess_ns, std::memory_order_relaxed);
+    estimate.measured.store(false, std::memory_order_relaxed);
+    estimate.function.store(key, std::memory_order_release);
+  }
+  if (t_budget.target_plus_one != target + 1)
+    t_budget = {.left_ns = 0, .target_plus_one = target + 1};
+  const bool dry = t_budget.left_ns <= 0;
+  // A finished measurement counts before it is paid by.
+  if (dry || !estimate.measured.load(std::memory_order_acquire)) {
+    open_sample(function, place.context);
+  }
+  if (dry) t_budget.left_ns += draw(target, -t_budget.left_ns);
+  t_budget.left_ns -= estimate.cost_ns.load(std::memory_order_relaxed);
+}
+
+void Launch::pay(CuHandle function) {
+  Local* own = local();
+  if (own == nullptr) return;
+  Estimate& estimate = estimate_of(*own, function);
+  // One device in the grant is the usual case; with more, the context tells.
+  const int target = g_grant.policy->n_devices == 1 ? 0 : kUntouched;
+  const bool usual = target == 0 && t_budget.target_plus_one == 1 && t_budget.left_ns > 0 &&
+                     estimate.function.load(std::memory_order_relaxed) ==
+                         reinterpret_cast<std::uint64_t>(function) &&
+                     estimate.measured.load(std::memory_order_relaxed);
+  if (!usual) [[unlikely]] {
+    pay_slowly(function, target, estimate);
+    return;
+  }
+  t_budget.left_ns -= estimate.cost_ns.load(std::memory_order_relaxed);
+}
+
+}  // namespace berth::guard

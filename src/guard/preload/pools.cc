@@ -1,0 +1,151 @@
+#include "guard/preload/pools.h"
+
+#include "guard/preload/grant.h"
+#include "guard/preload/real.h"
+
+namespace berth::guard {
+
+namespace {
+
+std::uint64_t read_attribute(const Pool& pool, int of_pool, int of_graph, bool& good) {
+  std::uint64_t value = 0;
+  const int code = pool.handle != 0 ? driver<Name::cuMemPoolGetAttribute>(
+                                          reinterpret_cast<CuHandle>(pool.handle), of_pool,
+                                          static_cast<void*>(&value))
+                                    : driver<Name::cuDeviceGetGraphMemAttribute>(
+                                          pool.ordinal, of_graph, static_cast<void*>(&value));
+  good = code == kCudaSuccess;
+  return value < kImpossible ? value : kImpossible;
+}
+
+template <typename Visit>
+Pool* find_pool(Local& own, Visit&& wanted) {
+  for (PoolChunk* chunk = &own.first_pools; chunk != nullptr; chunk = chunk->next) {
+    for (Pool& pool : chunk->pools) {
+      if (wanted(pool)) return &pool;
+    }
+  }
+  return nullptr;
+}
+
+// Requires: own.lock is held.
+Pool* find_living(Local& own, std::uint64_t handle, CuDevice device) {
+  return find_pool(own, [&](const Pool& pool) {
+    return pool.live && pool.handle == handle && (handle != 0 || pool.ordinal == device);
+  });
+}
+
+Pool* find_or_make(std::uint64_t handle, int target, CuDevice device) {
+  Local& own = *local();
+  PoolChunk* more = nullptr;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    {
+      const Locked locked(own.lock);
+      if (Pool* known = find_living(own, handle, device)) return known;
+      if (more != nullptr) {
+        more->next = own.first_pools.next;
+        own.first_pools.next = more;
+      }
+      Pool* free = find_pool(own, [](const Pool& pool) { return !pool.live; });
+      if (free != nullptr) {
+        free->handle = handle;
+        free->target = target;
+        free->ordinal = device;
+        free->charged = 0;
+        free->live = true;
+        return free;
+      }
+    }
+    more = static_cast<PoolChunk*>(sys::map(nullptr, sizeof(PoolChunk), PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS, -1));
+    if (more == nullptr) return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Pool* pool_entry(CuHandle pool, int target, CuDevice device) {
+  if (pool == nullptr) return nullptr;
+  return find_or_make(reinterpret_cast<std::uint64_t>(pool), target, device);
+}
+
+Pool* known_pool(CuHandle pool) {
+  Local& own = *local();
+  if (pool == nullptr) return nullptr;
+  const Locked locked(own.lock);
+  return find_living(own, reinterpret_cast<std::uint64_t>(pool), -1);
+}
+
+Pool* graph_entry(int target, CuDevice device) { return find_or_make(0, target, device); }
+
+bool settle_pool(Pool& pool, Reservation& reservation) {
+  const Locked locked(pool.lock);
+  bool good = false;
+  const std::uint64_t reserved = read_attribute(pool, kPoolReserved, kGraphReserved, good);
+  if (!good || pool.target == kUntouched || !pool.live) return true;
+  if (reserved <= pool.charged) {
+    release(pool.target, pool.charged - reserved);
+    pool.charged = reserved;
+    return true;  // the whole reservation goes with its owner
+  }
+  const std::uint64_t growth = reserved - pool.charged;
+  if (growth > reservation.bytes()) {
+    Reservation rest(pool.target, growth - reservation.bytes());
+    if (!rest.granted()) return false;
+    rest.keep();
+    reservation.keep();
+  } else {
+    release(pool.target, reservation.keep() - growth);
+  }
+  pool.charged = reserved;
+  return true;
+}
+
+void settle_pool(Pool& pool) {
+  const Locked locked(pool.lock);
+  bool good = false;
+  const std::uint64_t reserved = read_attribute(pool, kPoolReserved, kGraphReserved, good);
+  if (!good || pool.target == kUntouched || !pool.live) return;
+  if (reserved > pool.charged) {
+    charge_always(pool.target, reserved - pool.charged);
+  } else {
+    release(pool.target, pool.charged - reserved);
+  }
+  pool.charged = reserved;
+}
+
+bool has_slack(Pool& pool, std::uint64_t bytes) {
+  bool good = false;
+  const std::uint64_t reserved = read_attribute(pool, kPoolReserved, kGraphReserved, good);
+  if (!good) return false;
+  const std::uint64_t used = read_attribute(pool, kPoolUsed, kGraphUsed, good);
+  return good && used <= reserved && reserved - used >= bytes;
+}
+
+void pool_gone(CuHandle handle) {
+  Pool* pool = known_pool(handle);
+  if (pool == nullptr) return;
+  const Locked locked(pool->lock);
+  if (pool->target != kUntouched) release(pool->target, pool->charged);
+  pool->charged = 0;
+  const Locked books(local()->lock);
+  pool->live = false;
+}
+
+void pool_memory_freed() {
+  Local* own = local();
+  if (own != nullptr) own->pools_dirty.store(true, std::memory_order_release);
+}
+
+void settle_dirty_pools() {
+  Local* own = local();
+  if (own == nullptr || !own->pools_dirty.exchange(false, std::memory_order_acq_rel)) return;
+  for (PoolChunk* chunk = &own->first_pools; chunk != nullptr; chunk = chunk->next) {
+    for (Pool& pool : chunk->pools) {
+      if (pool.live && pool.target >= 0) settle_pool(pool);
+    }
+  }
+}
+
+}  // namespace berth::guard

@@ -1,0 +1,46 @@
+// Memory that the driver reserves in larger pieces and keeps: stream-ordered pools and the graph
+// memory of a device. Charged is what the driver says it has reserved, read again whenever it can
+// have changed (enforcement.md 2.3, "Pools", "Graph memory").
+// Thread-safety: all functions; a pool's own lock is held while the driver is asked.
+#pragma once
+
+#include <cstdint>
+
+#include "guard/preload/abi.h"
+#include "guard/preload/books.h"
+#include "guard/preload/local.h"
+
+namespace berth::guard {
+
+// The pool's entry, made if need be. `target` is kUntouched for imported pools and host memory.
+// Null: no memory for an entry.
+Pool* pool_entry(CuHandle pool, int target, CuDevice device);
+// Null: not seen yet.
+Pool* known_pool(CuHandle pool);
+// The entry of a device's graph memory.
+Pool* graph_entry(int target, CuDevice device);
+
+// Reads the reserve and charges or gives back the difference, using `reservation` for growth and
+// giving back what is left of it. False: growth that does not fit; nothing changed but the
+// reservation, which is gone.
+bool settle_pool(Pool& pool, Reservation& reservation);
+// The same without a choice: what does not fit is overshoot.
+void settle_pool(Pool& pool);
+
+// True if the pool could serve `bytes` from what it has reserved and does not use.
+bool has_slack(Pool& pool, std::uint64_t bytes);
+
+// The driver has destroyed the pool. What it still lends out is read until it is gone.
+void pool_gone(CuHandle pool);
+
+// Some pool's memory was freed: settle at the next synchronisation.
+void pool_memory_freed();
+// Settles all pools if any is dirty.
+void settle_dirty_pools();
+
+inline bool pools_are_dirty() {
+  const Local* own = g_local.load(std::memory_order_relaxed);
+  return own != nullptr && own->pools_dirty.load(std::memory_order_relaxed);
+}
+
+}  // namespace berth::guard
