@@ -16,7 +16,7 @@
 namespace berth::guard {
 
 // NOLINTBEGIN: generated, and named as the driver names its functions
-#include "guard_exports.inc"
+#include "guard/preload/guard_exports.inc"
 // NOLINTEND
 
 namespace {

@@ -28,7 +28,7 @@ template <Name kName>
 struct Signature;
 
 // NOLINTBEGIN: generated, and named as the driver names its functions
-#include "guard_names.inc"
+#include "guard/preload/guard_names.inc"
 // NOLINTEND
 
 constexpr std::uint32_t name_hash(const char* text, std::uint32_t seed) {
