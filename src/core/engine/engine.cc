@@ -38,6 +38,9 @@ Result<void> check_config(const EngineConfig& config) {
     return refuse("releasing_horizon (ms)", config.releasing_horizon.count(),
                   "it cannot be negative");
   }
+  if (config.start_timeout.has_value() && config.start_timeout->count() < 1) {
+    return refuse("start_timeout (ms)", config.start_timeout->count(), "it must be at least 1 ms");
+  }
   if (config.search_budget < 1 || config.search_budget > 1'000'000'000) {
     return refuse("search_budget", config.search_budget, "it must lie between 1 and 1000000000");
   }

@@ -42,6 +42,7 @@ struct EngineConfig {
   std::int64_t aging_max = 10;              // … at most this many
   Duration releasing_horizon{120'000};      // how long a release is believed to free room soon (L3)
   std::optional<Memory> whole_foreign_max;  // empty = max(512 MiB, 2 % of total) (interfaces.md 6)
+  std::optional<Duration> start_timeout;    // of gangs that name none; empty = none
   std::int64_t search_budget = 200'000;     // most places tried to put one gang or claim together
   bool operator==(const EngineConfig&) const = default;
 };

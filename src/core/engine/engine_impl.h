@@ -10,6 +10,7 @@
 
 #include "core/engine/engine.h"
 #include "core/engine/entry.h"
+#include "core/engine/gang_state.h"
 #include "core/engine/kinds.h"
 #include "core/engine/quotas.h"
 #include "core/engine/reservations.h"
@@ -17,7 +18,9 @@
 #include "core/engine/timers.h"
 #include "core/ledger/ledger.h"
 #include "core/placement/class_counts.h"
+#include "core/placement/domains.h"
 #include "core/placement/index.h"
+#include "core/placement/member_counts.h"
 #include "core/placement/shape.h"
 #include "core/queue/waiting_room.h"
 
@@ -28,6 +31,9 @@ struct Stranger {
   std::string name;  // as the harbour calls the process
   std::int64_t bytes = 0;
 };
+
+class Scratch;
+struct Planned;
 
 class Engine::Impl {
  public:
@@ -55,9 +61,14 @@ class Engine::Impl {
   Kinds kinds;  // of the waiting
   Time now;
   StageBook stages;
+  int suppositions = 0;  // open ones: what changes now is not so
+
+  const GangState& gang(WorkloadId head) const { return gangs_.at(head); }
 
  private:
   friend class Engine;
+  friend class GangPlanner;
+  friend class Scratch;
   friend class Sentence;
 
   // --- events (events.cc)
@@ -95,13 +106,74 @@ class Engine::Impl {
   void end(WorkloadId id, Cause why);
   void take_back(WorkloadId id, Cause why, bool lost, bool requeue);
   void drop_grant(WorkloadId id);
+  void begin_release(WorkloadId id);
   void lose_devices(NodeId node, const std::vector<DeviceId>& devices);
   void book_grant(WorkloadId id, std::unique_ptr<Grant> grant);
   PoolId pool_of(const Shape& shape, QueueId leaf);
   Appetite needs_of(const Shape& shape) const;
+  Appetite needs_of_gang(WorkloadId head) const;
   WorkloadId id_of(std::string_view uid) const;
 
   Entry& at(WorkloadId id) { return entries_[id.index()]; }
+
+  // --- gangs (gangs.cc)
+  void submit_gang(const Workload& workload);
+  std::vector<WorkloadId> add_members(WorkloadId head, std::size_t group, const MemberSet& set);
+  void check_topology(WorkloadId head);
+  const Domains* domains_for(const TopologyRule& rule) const;
+  void sync_domains(NodeId node);
+  void give_slot(WorkloadId replacement);
+  void retry_gang(WorkloadId head);
+  void for_members(WorkloadId head, const std::function<void(WorkloadId)>& visit) const;
+  bool is_member(WorkloadId id) const { return !entry(id).gang.is_none() && entry(id).gang != id; }
+  bool is_head(WorkloadId id) const { return entry(id).gang == id; }
+  bool is_present(WorkloadId member) const;
+  std::int64_t present_in(const GangState& state, std::size_t group) const;
+  bool has_minimum(const GangState& state) const;
+  bool is_missed(WorkloadId member) const;
+  bool waits_with_gang(WorkloadId id) const;
+  void leave_gang(WorkloadId member, bool succeeded);
+  void set_gang_timer(std::optional<Time>& due, TimerKind kind, WorkloadId head,
+                      std::optional<Time> to);
+  void review_gangs();
+  void review_gang(WorkloadId head);
+  void fall_back(WorkloadId head);
+  void evict_stale(WorkloadId head);
+  void evict_gang(WorkloadId head, Evicted::Rule rule, const std::string& text);
+  void start_eviction(WorkloadId id, Evicted::Rule rule, WorkloadId beneficiary, NodeId moves_to,
+                      std::string text);
+  void start_failed(WorkloadId head);
+  void end_gang(WorkloadId head, Cause why);
+  void keep_slot(WorkloadId member);
+
+  // --- a gang is tried (gang_start.cc)
+  bool try_gang(WorkloadId head);
+  bool start_gang(WorkloadId head, bool later);
+  void take_out_releasing(Scratch& scratch);
+  bool plan_gang(WorkloadId head, Scratch& scratch);
+  void commit_gang(WorkloadId head, std::vector<Planned> plan, bool later);
+  void gang_started(WorkloadId head);
+  void settle_gang_promises();
+  void withdraw_gang(WorkloadId head);
+  void say_of_gang(WorkloadId head, EntryState state, Cause cause);
+
+  // --- what is asked about a gang (gang_questions.cc)
+  Charge wish_of(WorkloadId id) const;
+  Charge minimum_charge(const GangState& state, std::size_t group) const;
+  const Charge& turn_charge(WorkloadId id) const;
+  std::int64_t existing_in(const GangState& state, std::size_t group) const;
+  std::int64_t most_members(const Shape& shape) const;
+  PlacementIndex::NodeState bare_node(NodeId node) const;
+  Cause gang_never(WorkloadId head) const;
+  Cause group_never(const GangState& state, std::size_t group) const;
+  Cause gang_waiting_cause(WorkloadId head) const;
+  std::uint64_t quota_places(WorkloadId member, NodeId node) const;
+  bool quota_open(WorkloadId member) const;
+  NodeRoom room_on(const Shape& shape, NodeId node, std::uint64_t allowed) const;
+  std::int64_t free_devices_in(const Domains& domains, DomainId domain) const;
+  std::vector<bool> nodes_for_member(WorkloadId member) const;
+  DomainId home_of_group(const GangState& state, std::size_t group, const Domains& domains,
+                         int level) const;
 
   // --- the queue tree's bookings (queue_books.cc)
   void read_queue(WorkloadId id);
@@ -116,11 +188,13 @@ class Engine::Impl {
   bool queue_has_room_for(const Entry& entry) const;
   bool queue_admits(const Entry& entry, Counting counting) const;
   Cause quota_never(const Entry& entry) const;
-  Cause never_cause(const Entry& entry) const;
+  Cause never_cause(WorkloadId id) const;
+  void give_up(WorkloadId id, Cause cause);
   void note_blocked(WorkloadId id);
   void wake_by_quota(std::set<KindId>& woken);
 
   Result<void> verify_queues() const;  // verify.cc
+  Result<void> verify_gang(WorkloadId head) const;
 
   // --- the pass (pass.cc)
 
@@ -147,6 +221,8 @@ class Engine::Impl {
 
   // --- promises (promises.cc)
   bool try_promise(WorkloadId id, const Selection& now_best);
+  void promise(WorkloadId id, std::unique_ptr<Grant> grant);
+  void keep_promise(WorkloadId id);
   void settle_promises(NodeId node);
   void withdraw_promises(NodeId node);
   std::vector<WorkloadId> promises_on(NodeId node) const;
@@ -155,7 +231,7 @@ class Engine::Impl {
   // --- reservations (reservations.cc)
   void update_reservations();
   void reserve_for(PoolId pool);
-  bool may_reserve(const Entry& head) const;
+  bool may_reserve(WorkloadId id) const;
   void drop_reservation(PoolId pool);
   void replan(Reservation& reservation);
   void choose_node(Reservation& reservation);
@@ -208,6 +284,11 @@ class Engine::Impl {
   std::set<NodeId> improved_;
   std::set<WorkloadId> requeued_;  // wait again and have not been tried anywhere yet
   std::set<PoolId> touched_pools_;
+  std::map<WorkloadId, GangState> gangs_;  // by head
+  std::set<WorkloadId> touched_gangs_;
+  std::set<WorkloadId> promised_gangs_;
+  std::vector<Topology> topologies_;
+  std::vector<Domains> domains_;  // by topology
   std::map<PoolId, Reservation> reservations_;
   std::map<NodeId, int> guards_;
   Timers timers_;

@@ -7,6 +7,13 @@
 
 namespace berth::core {
 
+namespace {
+
+// A missed member of a running gang comes before all other work of its queue.
+constexpr std::int64_t kBeforeAll = std::int64_t{1} << 55U;
+
+}  // namespace
+
 WorkloadId Engine::Impl::id_of(std::string_view uid) const {
   const auto found = by_uid_.find(std::string(uid));
   return found == by_uid_.end() ? WorkloadId::none() : found->second;
@@ -142,11 +149,28 @@ Appetite Engine::Impl::needs_of(const Shape& shape) const {
   return needs;
 }
 
+// What a node must offer at least to help some member.
+Appetite Engine::Impl::needs_of_gang(WorkloadId head) const {
+  std::optional<Appetite> least;
+  for_members(head, [&](WorkloadId member) {
+    const Appetite needs = needs_of(shapes.at(entry(member).shape));
+    least = !least.has_value()
+                ? needs
+                : Appetite{.idle_devices = std::min(least->idle_devices, needs.idle_devices),
+                           .device_bytes = std::min(least->device_bytes, needs.device_bytes),
+                           .nano = std::min(least->nano, needs.nano),
+                           .cpu = std::min(least->cpu, needs.cpu),
+                           .ram = std::min(least->ram, needs.ram)};
+  });
+  return least.value_or(Appetite());
+}
+
 void Engine::Impl::enqueue(WorkloadId id) {
   Entry& entry = at(id);
   const Shape& shape = shapes.at(entry.shape);
   KindKey key{.shape = entry.shape};
   key.run = entry.options.max_run.has_value() ? entry.options.max_run->count() : key.run;
+  key.gang = entry.gang;
   if (quotas.active()) {
     key.queue = entry.leaf;
     key.preemptible = entry.preemptible;
@@ -158,14 +182,14 @@ void Engine::Impl::enqueue(WorkloadId id) {
   note_blocked(id);
   waiting.add({.id = id,
                .uid = entry.uid,
-               .priority = entry.options.priority,
+               .priority = entry.options.priority + (is_missed(id) ? kBeforeAll : 0),
                .queued_at = entry.queued_at,
                .kind = entry.kind,
                .pool = entry.pool,
                .aging = aging_of(entry),
-               .needs = needs_of(shape)});
-  if (quotas.counting()) {
-    set_demand(id, quotas.wish(shape));
+               .needs = is_head(id) ? needs_of_gang(id) : needs_of(shape)});
+  if (!is_head(id)) {
+    set_demand(id, wish_of(id));
   }
   touched_pools_.insert(entry.pool);
   set_wait_timer(id);
@@ -233,10 +257,17 @@ void Engine::Impl::drop_grant(WorkloadId id) {
   }
   promised_.erase(id);
   entry.grant.reset();
+  entry.slot = entry.evicting = false;
+  if (is_member(id)) {
+    touched_gangs_.insert(entry.gang);
+  }
   improved(node);
 }
 
 void Engine::Impl::end(WorkloadId id, Cause why) {
+  if (is_head(id)) {
+    end_gang(id, why);
+  }
   Entry& entry = at(id);
   if (entry.holds()) {
     drop_grant(id);
@@ -247,6 +278,9 @@ void Engine::Impl::end(WorkloadId id, Cause why) {
   clear_wait_timer(id);
   never_.erase(id);
   set_demand(id, {});
+  if (is_member(id)) {
+    leave_gang(id, false);
+  }
   actions_.emplace_back(Ended{.workload = id, .why = why});
   forget_entry(id);
 }
@@ -260,11 +294,14 @@ void Engine::Impl::take_back(WorkloadId id, Cause why, bool lost, bool requeue) 
     end(id, why);
     return;
   }
-  const Cause never = never_cause(at(id));
+  if (waits_with_gang(id)) {
+    set_demand(id, wish_of(id));
+    set_state(id, EntryState::parked, Cause::gang_incomplete);
+    return;
+  }
+  const Cause never = never_cause(id);
   if (never != Cause::none) {
-    never_.insert(id);
-    set_demand(id, {});
-    set_state(id, EntryState::never, never);
+    give_up(id, never);
     return;
   }
   // The pass tries it at once and says why it waits, so nothing is said here.

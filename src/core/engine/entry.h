@@ -16,7 +16,8 @@
 
 namespace berth::core {
 
-enum class EntryState : std::uint8_t { free, waiting, promised, granted, never, ended };
+// `parked`: a member whose gang waits as a whole; the gang's head stands in line for it.
+enum class EntryState : std::uint8_t { free, waiting, parked, promised, granted, never, ended };
 
 struct Entry {
   std::string uid;
@@ -41,6 +42,12 @@ struct Entry {
   Charge charge;  // of its grant, as booked
   BookingState booking = BookingState::running;
   bool booked = false;
+  WorkloadId gang = WorkloadId::none();  // its gang's head; a head names itself
+  std::size_t group = 0;                 // of a member: place in GangState::nodes
+  bool slot = false;  // a lost member's place, kept for its replacement (the grant runs nothing)
+  std::int64_t member_index = 0;   // of a member: by arrival
+  bool evicting = false;           // it was asked to leave
+  std::vector<Time> evictions;     // when it was, of late
   bool preferred_promise = false;  // it was promised although there was a place at once (F8)
 
   bool holds() const { return grant != nullptr; }
@@ -52,6 +59,7 @@ struct Entry {
       case EntryState::free:
       case EntryState::ended: return Outcome::ended;
       case EntryState::waiting:
+      case EntryState::parked:
       case EntryState::promised: break;
     }
     return Outcome::waiting;

@@ -106,6 +106,20 @@ void Engine::Impl::fire(const Timer& timer) {
       improved(node);
       return;
     }
+    case TimerKind::stale:
+      gangs_.at(timer.workload).stale_at.reset();
+      evict_stale(timer.workload);
+      return;
+    case TimerKind::start:
+      gangs_.at(timer.workload).start_by.reset();
+      start_failed(timer.workload);
+      return;
+    case TimerKind::back_off:
+      gangs_.at(timer.workload).not_before.reset();
+      if (waiting.contains(timer.workload)) {
+        requeued_.insert(timer.workload);
+      }
+      return;
     case TimerKind::samples:
       samples_due_.reset();
       age_samples();
@@ -139,6 +153,7 @@ void Engine::Impl::on(const NodeUpserted& event) {
   const NodeId node = change->node;
   ledger.sync_node(node, now);
   types.sync(fleet, node);
+  sync_domains(node);
   for (const DeviceId gone : change->removed) {
     ledger.forget_samples(gone);
     strangers_.erase(gone);
@@ -160,6 +175,7 @@ void Engine::Impl::on(const NodeRemoved& event) {
   }
   ledger.sync_node(change->node, now);
   types.sync(fleet, change->node);
+  sync_domains(change->node);
   for (const DeviceId gone : change->removed) {
     ledger.forget_samples(gone);
     strangers_.erase(gone);
@@ -264,11 +280,6 @@ void Engine::Impl::on(const WorkloadSubmitted& event) {
     refuse("a workload with an empty uid was submitted; every workload needs one");
     return;
   }
-  if (workload.gang() != nullptr) {
-    refuse(fmt::format("workload {} is a gang, but this engine places single tasks only",
-                       workload.uid()));
-    return;
-  }
   if (const std::string_view option = option_out_of_range(workload.options()); !option.empty()) {
     refuse(
         fmt::format("workload {}: {} is out of range; durations lie between 0 and 2^56 ms, "
@@ -281,10 +292,12 @@ void Engine::Impl::on(const WorkloadSubmitted& event) {
                        workload.uid()));
     return;
   }
-  const WorkloadId id = new_entry(workload);
-  if (quotas.counting()) {
-    set_demand(id, quotas.wish(shapes.at(at(id).shape)));
+  if (workload.gang() != nullptr) {
+    submit_gang(workload);
+    return;
   }
+  const WorkloadId id = new_entry(workload);
+  set_demand(id, wish_of(id));
   if (try_workload(id)) {
     return;
   }
@@ -332,6 +345,9 @@ void Engine::Impl::on(const GrantConfirmed& event) {
     timers_.clear({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
     entry.confirm_by.reset();
   }
+  if (is_member(id)) {
+    touched_gangs_.insert(entry.gang);
+  }
 }
 
 void Engine::Impl::on(const GrantReleasing& event) {
@@ -340,6 +356,11 @@ void Engine::Impl::on(const GrantReleasing& event) {
     refuse(not_held(event.uid, "marked as being released"));
     return;
   }
+  begin_release(id);
+}
+
+// Its room is future room from now on (L3).
+void Engine::Impl::begin_release(WorkloadId id) {
   Entry& entry = at(id);
   if (entry.grant->state == GrantState::releasing || entry.releasing_until.has_value()) {
     return;
@@ -366,6 +387,9 @@ void Engine::Impl::on(const GrantReleased& event) {
     refuse(not_held(event.uid, "released"));
     return;
   }
+  if (is_member(id) && is_present(id)) {
+    ++gangs_.at(at(id).gang).nodes[at(id).group].succeeded;
+  }
   end(id, Cause::none);
 }
 
@@ -375,6 +399,14 @@ void Engine::Impl::on(const GrantLost& event) {
   if (id.is_none() || at(id).state != EntryState::granted) {
     refuse(not_held(event.uid, "lost"));
     return;
+  }
+  if (!event.requeue && is_member(id) && at(id).grant->state != GrantState::releasing) {
+    const GangState& state = gangs_.at(at(id).gang);
+    if (state.started && present_in(state, at(id).group) <= state.nodes[at(id).group].min &&
+        state.options.stale_grace != Duration(0)) {
+      keep_slot(id);
+      return;
+    }
   }
   take_back(id, Cause::none, true, event.requeue);
 }
@@ -496,16 +528,6 @@ void Engine::Impl::on(const QueuesChanged& event) {
   report(quotas.configure(event.config));
   quotas.tree.sample(now);
   reread_queues();
-}
-
-void Engine::Impl::on(const TopologiesChanged& event) {
-  refuse(fmt::format("{} topologies were given, but this engine places single tasks only",
-                     event.topologies.size()));
-}
-
-void Engine::Impl::on(const MembersJoined& event) {
-  refuse(fmt::format("members {} joined {}, but this engine places single tasks only",
-                     event.members.name, event.uid));
 }
 
 void Engine::Impl::on(const TimeReached&) {}

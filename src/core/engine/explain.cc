@@ -221,6 +221,13 @@ Verdict Engine::Impl::explain(const Entry& entry) const {
   if (entry.holds()) {
     explain_grant(entry, verdict);
   }
+  if (verdict.outcome == Outcome::granted && !entry.holds()) {
+    const GangState& state = gangs_.at(id);
+    verdict.summary =
+        fmt::format("granted: {} of {} {} run", present_in(state, 0), existing_in(state, 0),
+                    state.nodes[0].is_leaf() ? "members" : "groups");
+    return verdict;
+  }
   if (verdict.outcome == Outcome::granted) {
     verdict.summary = shortened(
         fmt::format("granted on {}{}", printable(verdict.node),

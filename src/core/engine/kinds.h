@@ -16,7 +16,8 @@ namespace berth::core {
 
 struct KindKey {
   ShapeId shape;
-  std::int64_t run = -1;  // declared run time in ms; -1 = none
+  std::int64_t run = -1;                 // declared run time in ms; -1 = none
+  WorkloadId gang = WorkloadId::none();  // of a head: a gang is a kind of its own
   // What only matters where queues are configured; as here where none are.
   QueueId queue = kRootQueue;
   bool preemptible = false;

@@ -48,6 +48,7 @@ std::set<KindId> Engine::Impl::woken_kinds() {
     for (const KindId kind : waiting.helped_by(offer_of(node), wake_steps_)) {
       ++wake_steps_;
       if (releasing_nodes_.contains(node) || index.is_guarded(node) ||
+          !kinds.key(kind).gang.is_none() ||
           index.refusal(kinds.shape_of(kind), node) == Cause::none) {
         woken.insert(kind);
       }
@@ -75,10 +76,11 @@ void Engine::Impl::run_pass() {
   // hang.
   constexpr int kMostRounds = 8;
   for (int round = 0; round < kMostRounds; ++round) {
+    review_gangs();
     settle_improved();
     try_in_order(woken_kinds());
     update_reservations();
-    if (improved_.empty() && requeued_.empty()) {
+    if (improved_.empty() && requeued_.empty() && touched_gangs_.empty()) {
       return;
     }
   }
@@ -95,6 +97,7 @@ void Engine::Impl::settle_improved() {
   for (const NodeId node : by_name) {
     settle_promises(node);
   }
+  settle_gang_promises();
   retry_promised(nodes);
 }
 
@@ -133,7 +136,7 @@ void Engine::Impl::try_in_order(const std::set<KindId>& woken) {
     if (line == turns.end() || line->second.empty()) {
       quotas.tree.clear_head(leaf);
     } else {
-      quotas.tree.set_head(leaf, at(line->second.begin()->id).demand);
+      quotas.tree.set_head(leaf, turn_charge(line->second.begin()->id));
     }
   };
   for (const KindId kind : woken) {
@@ -185,13 +188,15 @@ Selection Engine::Impl::select_for(WorkloadId id, const QuotaView* quota) {
   const std::int64_t before = index.steps();
   Selection selection;
   const GuardRule guarded = guard_for(id);
-  if (quota == nullptr || quota->open) {
+  const std::vector<bool> home = nodes_for_member(id);
+  if ((quota == nullptr || quota->open) && home.empty()) {
     selection = index.select(entry.shape, guarded);
-  } else if (!quota->shut) {
+  } else if (quota == nullptr || !quota->shut) {
     const Shape& shape = shapes.at(entry.shape);
     selection = index.select_among(entry.shape, [&](NodeId node) -> std::optional<std::uint64_t> {
-      const std::uint64_t places = quotas.places(*quota, shape, node);
-      if (places == 0) {
+      const std::uint64_t places =
+          quota == nullptr ? ~std::uint64_t{0} : quotas.places(*quota, shape, node);
+      if (places == 0 || (!home.empty() && !home[node.index()])) {
         return std::nullopt;
       }
       if (!guarded || !index.is_guarded(node)) {
@@ -217,17 +222,15 @@ bool Engine::Impl::try_workload(WorkloadId id) {
   const Shape& shape = shapes.at(entry.shape);
   {
     StageBook::Scope stage(stages, StageId::possible);
-    const Cause never = never_cause(entry);
+    const Cause never = never_cause(id);
     if (never != Cause::none) {
       stage.rejected();
-      if (waiting.contains(id)) {
-        dequeue(id);
-      }
-      never_.insert(id);
-      set_demand(id, {});
-      set_state(id, EntryState::never, never);
+      give_up(id, never);
       return false;
     }
+  }
+  if (is_head(id)) {
+    return try_gang(id);
   }
   const QuotaView* quota = nullptr;
   if (quotas.active()) {
@@ -309,6 +312,9 @@ void Engine::Impl::commit(WorkloadId id, std::unique_ptr<Grant> grant) {
   }
   never_.erase(id);
   set_state(id, EntryState::granted, Cause::none);
+  if (is_member(id)) {
+    touched_gangs_.insert(entry.gang);
+  }
   if (quotas.active() && quotas.tree.keeps_history()) {
     quotas.tree.note_grant(entry.leaf, entry.charge);
   }
@@ -383,24 +389,29 @@ Cause Engine::Impl::possible_for_constrained(const Shape& shape) const {
 void Engine::Impl::recheck_possible() {
   const std::vector<WorkloadId> impossible(never_.begin(), never_.end());
   for (const WorkloadId id : impossible) {
-    const Cause cause = never_cause(at(id));
+    const Cause cause = never_cause(id);
     if (cause != Cause::none) {
       set_state(id, EntryState::never, cause);
       continue;
     }
     never_.erase(id);
+    if (is_head(id)) {
+      retry_gang(id);
+      continue;
+    }
+    set_demand(id, wish_of(id));
     if (!try_workload(id) && at(id).state == EntryState::waiting) {
       enqueue(id);
     }
   }
   for (const KindId kind : waiting.kinds()) {
-    const Cause cause = never_cause(at(waiting.first_of(kind, now)));
+    const WorkloadId first = waiting.first_of(kind, now);
+    if (first.is_none()) {
+      continue;
+    }
+    const Cause cause = never_cause(first);
     while (cause != Cause::none && waiting.count_of(kind) > 0) {
-      const WorkloadId id = waiting.first_of(kind, now);
-      dequeue(id);
-      never_.insert(id);
-      set_demand(id, {});
-      set_state(id, EntryState::never, cause);
+      give_up(waiting.first_of(kind, now), cause);
     }
   }
 }

@@ -39,6 +39,7 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
   StageBook::Scope stage(stages, StageId::promise);
   const GuardRule rule = guard_for(id);
   const Shape& shape = shapes.at(entry.shape);
+  const std::vector<bool> home = nodes_for_member(id);
   const QuotaView* quota =
       quotas.active() ? &quotas.view(shape, entry.leaf, entry.preemptible, Counting::future)
                       : nullptr;
@@ -48,6 +49,9 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
   for (const NodeId node : releasing_nodes_) {
     std::optional<std::uint64_t> allowed =
         rule && index.is_guarded(node) ? rule(node) : ~std::uint64_t{0};
+    if (!home.empty() && !home[node.index()]) {
+      continue;
+    }
     if (allowed.has_value() && quota != nullptr) {
       *allowed &= quotas.places(*quota, shape, node);
     }
@@ -74,6 +78,13 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
   }
   const NodeId node = best.selection.node;
   std::unique_ptr<Grant> grant = make_grant(id, node, best_state.devices, best.places);
+  promise(id, std::move(grant));
+  entry.preferred_promise = have_place;
+  return true;
+}
+
+void Engine::Impl::promise(WorkloadId id, std::unique_ptr<Grant> grant) {
+  const NodeId node = grant->node;
   grant->state = GrantState::promised;
   grant->number = ++grants_made_;
   book_grant(id, std::move(grant));
@@ -81,11 +92,31 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
     dequeue(id);
   }
   promised_.insert(id);
-  entry.preferred_promise = have_place;
+  at(id).preferred_promise = false;
   set_wait_timer(id);
   set_state(id, EntryState::promised, Cause::waiting_for_release);
-  actions_.emplace_back(Promised{.workload = id, .grant = entry.grant->number, .node = node});
-  return true;
+  actions_.emplace_back(Promised{.workload = id, .grant = at(id).grant->number, .node = node});
+}
+
+// Its room is there: it may run.
+void Engine::Impl::keep_promise(WorkloadId id) {
+  Entry& entry = at(id);
+  entry.grant->state = GrantState::granted;
+  entry.grant->granted_at = now;
+  ledger.keep_promise(id, *entry.grant);
+  rebook_queue(id);
+  promised_.erase(id);
+  clear_wait_timer(id);
+  set_state(id, EntryState::granted, Cause::none);
+  if (entry.options.confirm_within.has_value()) {
+    entry.confirm_by = now + *entry.options.confirm_within;
+    timers_.set({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
+  }
+  if (is_member(id)) {
+    touched_gangs_.insert(entry.gang);
+  }
+  actions_.emplace_back(
+      Granted{.workload = id, .grant = entry.grant->number, .node = entry.grant->node});
 }
 
 // Whether the promise's room exists now, or will once everything that is being released is gone.
@@ -150,7 +181,8 @@ void Engine::Impl::retry_promised(const std::set<NodeId>& nodes) {
   const std::set<WorkloadId> promised = promised_;
   for (const WorkloadId id : promised) {
     const Entry& entry = at(id);
-    if (entry.preferred_promise || entry.grant->number > grants_before_) {
+    if (entry.slot || waits_with_gang(id) || entry.preferred_promise ||
+        entry.grant->number > grants_before_) {
       continue;  // it had a place and preferred this, or it was decided in this very call
     }
     const GuardRule rule = guard_for(id);
@@ -177,7 +209,16 @@ bool Engine::Impl::queue_has_room_for(const Entry& entry) const {
 // All promises on the node are taken back and decided anew.
 void Engine::Impl::withdraw_promises(NodeId node) {
   for (const WorkloadId id : promises_on(node)) {
-    take_back(id, Cause::waiting_for_release, false, true);
+    if (!at(id).holds()) {
+      continue;  // it went with its gang
+    }
+    if (at(id).slot) {
+      end(id, Cause::none);
+    } else if (waits_with_gang(id)) {
+      withdraw_gang(at(id).gang);
+    } else {
+      take_back(id, Cause::waiting_for_release, false, true);
+    }
   }
 }
 
@@ -185,20 +226,12 @@ void Engine::Impl::withdraw_promises(NodeId node) {
 // taken back and wait again.
 void Engine::Impl::settle_promises(NodeId node) {
   for (const WorkloadId id : promises_on(node)) {
-    Entry& entry = at(id);
+    const Entry& entry = at(id);
+    if (entry.slot || waits_with_gang(id)) {
+      continue;  // a gang's promises are kept together (settle_gang_promises)
+    }
     if (promise_holds(entry, false) && queue_has_room_for(entry)) {
-      entry.grant->state = GrantState::granted;
-      entry.grant->granted_at = now;
-      ledger.keep_promise(id, *entry.grant);
-      rebook_queue(id);
-      promised_.erase(id);
-      clear_wait_timer(id);
-      set_state(id, EntryState::granted, Cause::none);
-      if (entry.options.confirm_within.has_value()) {
-        entry.confirm_by = now + *entry.options.confirm_within;
-        timers_.set({.due = *entry.confirm_by, .kind = TimerKind::confirm, .workload = id});
-      }
-      actions_.emplace_back(Granted{.workload = id, .grant = entry.grant->number, .node = node});
+      keep_promise(id);
     } else if (!promise_holds(entry, true)) {
       take_back(id, Cause::waiting_for_release, false, true);
     }

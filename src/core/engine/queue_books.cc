@@ -63,7 +63,9 @@ void Engine::Impl::unbook_queue(WorkloadId id) {
   quotas.remove(entry.leaf, entry.charge, entry.booking, entry.preemptible);
   entry.charge = {};
   entry.booked = false;
-  freed_.insert(entry.leaf);
+  if (suppositions == 0) {
+    freed_.insert(entry.leaf);
+  }
 }
 
 // The grant changed its state or its charge.
@@ -84,6 +86,7 @@ void Engine::Impl::read_queue(WorkloadId id) {
   if (entry.booked) {
     unbook_queue(id);
   }
+  const bool asks = !entry.demand.parts.empty();
   set_demand(id, {});
   entry.leaf = quotas.tree.place_of(entry.options.queue);
   entry.preemptible = is_preemptible(entry.options);
@@ -91,6 +94,8 @@ void Engine::Impl::read_queue(WorkloadId id) {
   if (entry.holds()) {
     book_queue(id, *entry.grant);
     set_demand(id, entry.charge);
+  } else if (asks || entry.state == EntryState::parked) {
+    set_demand(id, wish_of(id));
   }
   if (waits) {
     enqueue(id);
@@ -140,9 +145,28 @@ Cause Engine::Impl::quota_never(const Entry& entry) const {
   return quotas.tree.never_fits(entry.leaf, quotas.least(shapes.at(entry.shape))).cause;
 }
 
-Cause Engine::Impl::never_cause(const Entry& entry) const {
-  const Cause quota = quota_never(entry);
-  return quota != Cause::none ? quota : possible(shapes.at(entry.shape));
+Cause Engine::Impl::never_cause(WorkloadId id) const {
+  if (is_head(id)) {
+    return gang_never(id);
+  }
+  const Cause quota = quota_never(entry(id));
+  return quota != Cause::none ? quota : possible(shapes.at(entry(id).shape));
+}
+
+// It can never run as things are. It leaves the line and asks for nothing.
+void Engine::Impl::give_up(WorkloadId id, Cause cause) {
+  if (waiting.contains(id)) {
+    dequeue(id);
+  }
+  never_.insert(id);
+  set_demand(id, {});
+  set_state(id, EntryState::never, cause);
+  if (is_head(id)) {
+    for_members(id, [&](WorkloadId member) {
+      set_demand(member, {});
+      set_state(member, EntryState::never, cause);
+    });
+  }
 }
 
 // Whether what a grant takes may be added to its queue. Its own booking is not there.

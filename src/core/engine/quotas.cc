@@ -13,6 +13,23 @@ constexpr std::int64_t kNano = 1'000'000'000;
 
 }  // namespace
 
+void merge(Charge& into, const Charge& charge) {
+  for (const ChargePart& part : charge.parts) {
+    const auto same = std::ranges::find_if(into.parts, [&](const ChargePart& other) {
+      return other.device_class == part.device_class && other.usable_mib == part.usable_mib;
+    });
+    if (same == into.parts.end()) {
+      into.parts.push_back(part);
+      continue;
+    }
+    same->mib += part.mib;
+    same->compute_milli += part.compute_milli;
+    same->whole += part.whole;
+    same->nano += part.nano;
+    same->shares_mib += part.shares_mib;
+  }
+}
+
 std::vector<QueueId> QuotaView::refusing() const {
   std::vector<QueueId> queues;
   const auto add = [&](const QuotaRefusal& one) {
@@ -202,18 +219,7 @@ Charge Quotas::charge_of(const Grant& grant) {
       part.usable_mib = usable;
       part.compute_milli = device.compute_milli;
     }
-    const auto same = std::ranges::find_if(charge.parts, [&](const ChargePart& other) {
-      return other.device_class == part.device_class && other.usable_mib == part.usable_mib;
-    });
-    if (same == charge.parts.end()) {
-      charge.parts.push_back(part);
-    } else {
-      same->mib += part.mib;
-      same->compute_milli += part.compute_milli;
-      same->whole += part.whole;
-      same->nano += part.nano;
-      same->shares_mib += part.shares_mib;
-    }
+    merge(charge, {.parts = {part}});
   }
   return charge;
 }

@@ -18,6 +18,9 @@
 
 namespace berth::core {
 
+// Adds what a charge takes to another.
+void merge(Charge& into, const Charge& charge);
+
 // Devices that take the same from a quota: of one class and size.
 struct QuotaKind {
   DeviceClassId device_class;

@@ -176,6 +176,7 @@ EngineConfig RandomValues::config() {
           .aging_max = number(),
           .releasing_horizon = Duration(number()),
           .whole_foreign_max = maybe([this] { return Memory::bytes(number()); }),
+          .start_timeout = maybe([this] { return Duration(number()); }),
           .search_budget = number()};
 }
 

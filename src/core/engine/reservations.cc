@@ -106,7 +106,11 @@ void Engine::Impl::update_reservations() {
 }
 
 // A head that its quota holds up waits for that, not for a place.
-bool Engine::Impl::may_reserve(const Entry& head) const {
+bool Engine::Impl::may_reserve(WorkloadId id) const {
+  const Entry& head = entry(id);
+  if (is_head(id) || (is_member(id) && !is_missed(id))) {
+    return false;
+  }
   if (!quotas.active()) {
     return true;
   }
@@ -116,7 +120,7 @@ bool Engine::Impl::may_reserve(const Entry& head) const {
 
 void Engine::Impl::reserve_for(PoolId pool) {
   const WorkloadId first = waiting.head_of(pool, now);
-  const WorkloadId head = !first.is_none() && may_reserve(at(first)) ? first : WorkloadId::none();
+  const WorkloadId head = !first.is_none() && may_reserve(first) ? first : WorkloadId::none();
   const auto found = reservations_.find(pool);
   if (found != reservations_.end()) {
     Reservation& held = found->second;

@@ -19,6 +19,9 @@ enum class TimerKind : std::uint8_t {
   wait,       // a waiting workload has waited as long as it wanted to
   releasing,  // a release is no longer believed to come soon
   samples,    // a sample becomes too old
+  stale,      // a gang has been below its minimum for too long
+  start,      // a gang should run by now
+  back_off,   // a gang may be tried again
 };
 
 struct Timer {

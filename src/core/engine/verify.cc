@@ -39,6 +39,28 @@ Result<void> Engine::Impl::verify_queues() const {
   return quotas.tree.verify(bookings, demand);
 }
 
+// All of its minimum holds something, or nothing of it does; and every member is filed once.
+Result<void> Engine::Impl::verify_gang(WorkloadId head) const {
+  const GangState& state = gangs_.at(head);
+  std::int64_t holding = 0;
+  Result<void> filed = success();
+  for_members(head, [&](WorkloadId member) {
+    const Entry& one = entry(member);
+    holding += one.holds() ? 1 : 0;
+    if (one.gang != head || id_of(one.uid) != member) {
+      filed = broken(fmt::format("gang {}: its list names {}, which is not its member",
+                                 entry(head).uid, one.uid));
+    }
+  });
+  TRY_VOID(filed);
+  const bool together = state.started || promised_gangs_.contains(head);
+  if (!together && holding > 0) {
+    return broken(fmt::format("gang {} waits, and {} of its members hold something",
+                              entry(head).uid, holding));
+  }
+  return success();
+}
+
 Result<void> Engine::Impl::verify() const {
   TRY_VOID(ledger.check());
   std::size_t holders = 0;
@@ -46,6 +68,11 @@ Result<void> Engine::Impl::verify() const {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     const WorkloadId id(i);
+    if (entry.gang == id && entry.state != EntryState::free && entry.state != EntryState::ended) {
+      TRY_VOID(verify_gang(id));
+      waiters += waiting.contains(id) ? 1U : 0U;
+      continue;
+    }
     const bool holds = entry.state == EntryState::granted || entry.state == EntryState::promised;
     if (holds != entry.holds()) {
       return broken(fmt::format("workload {}: its state and its grant disagree", entry.uid));

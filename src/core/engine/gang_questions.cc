@@ -1,0 +1,259 @@
+// What is asked about a gang: who exists, what its minimum takes, whether it could ever fit, and
+// where its members may stand.
+#include <algorithm>
+
+#include "core/engine/engine_impl.h"
+
+namespace berth::core {
+
+Charge Engine::Impl::wish_of(WorkloadId id) const {
+  return quotas.counting() ? quotas.wish(shapes.at(entry(id).shape)) : Charge();
+}
+
+// The least that the minimum of a group takes of the queue: of its members, or groups, those that
+// take least.
+Charge Engine::Impl::minimum_charge(const GangState& state, std::size_t group) const {
+  const GangNode& node = state.nodes[group];
+  std::vector<Charge> parts;
+  if (node.is_leaf()) {
+    for (const WorkloadId member : node.members) {
+      parts.push_back(quotas.least(shapes.at(entry(member).shape)));
+    }
+  }
+  for (const std::size_t child : node.children) {
+    parts.push_back(minimum_charge(state, child));
+  }
+  const auto size = [](const Charge& charge) {
+    std::int64_t sum = 0;
+    for (const ChargePart& part : charge.parts) {
+      sum += part.mib;
+    }
+    return sum;
+  };
+  std::ranges::stable_sort(parts, {}, size);
+  const std::int64_t needed = std::max<std::int64_t>(0, node.min - node.succeeded);
+  parts.resize(std::min(parts.size(), static_cast<std::size_t>(needed)));
+  Charge total;
+  for (const Charge& part : parts) {
+    merge(total, part);
+  }
+  return total;
+}
+
+// What is compared when the queues race: the task's own charge, or that of the gang's minimum.
+const Charge& Engine::Impl::turn_charge(WorkloadId id) const {
+  const auto found = gangs_.find(id);
+  return found == gangs_.end() ? entry(id).demand : found->second.turn;
+}
+
+// Members of a leaf that exist, groups of an inner group that are complete.
+std::int64_t Engine::Impl::existing_in(const GangState& state, std::size_t group) const {
+  const GangNode& node = state.nodes[group];
+  if (node.is_leaf()) {
+    return node.succeeded + static_cast<std::int64_t>(node.members.size());
+  }
+  return std::ranges::count_if(node.children, [&](std::size_t child) {
+    return existing_in(state, child) >= state.nodes[child].min;
+  });
+}
+
+// How many members of the shape an empty fleet could hold.
+std::int64_t Engine::Impl::most_members(const Shape& shape) const {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
+    const NodeId node(i);
+    if (!fleet.present(node) ||
+        constraint_refusal(shape.request.nodes(), fleet.node(node)) != Cause::none) {
+      continue;
+    }
+    const StaticFit& fit = shapes.fit(shape.id, types, fleet, node);
+    if (fit.could_ever) {
+      const PlacementIndex::NodeState empty = bare_node(node);
+      most += count_on_node(shape, empty.face, empty.devices, fit).members;
+    }
+  }
+  return most;
+}
+
+// The node with nothing granted, used by others, cordoned or failed.
+PlacementIndex::NodeState Engine::Impl::bare_node(NodeId node) const {
+  const Node& is = fleet.node(node);
+  PlacementIndex::NodeState state{.face = {.cpu_free = is.cpu.count(),
+                                           .ram_free = is.ram.in_bytes(),
+                                           .slots_free = is.pod_slots,
+                                           .present = true},
+                                  .devices = {}};
+  for (const Device& device : is.devices) {
+    const std::int64_t usable = Memory::mib(device.usable_mib()).in_bytes();
+    state.devices.push_back({.headroom = usable,
+                             .limit_room = limit_ceiling(usable, config.limit_overcommit_percent),
+                             .usable = usable,
+                             .nano_left = static_cast<std::int32_t>(kWholeNano.count()),
+                             .compute_left = 1000,
+                             .free_milli = 1000,
+                             .idle = usable > 0});
+  }
+  return state;
+}
+
+// Why no release of running work can help; none = it may.
+Cause Engine::Impl::gang_never(WorkloadId head) const {
+  const Entry& one = entry(head);
+  const GangState& state = gangs_.at(head);
+  const Cause queue = quotas.counting() ? quotas.tree.queue_refusal(one.options.queue)
+                      : one.options.queue == "default" ? Cause::none
+                                                       : Cause::unknown_queue;
+  if (queue != Cause::none) {
+    return queue;
+  }
+  if (!state.problem.empty()) {
+    return Cause::unsupported_constraint;
+  }
+  if (existing_in(state, 0) < state.nodes[0].min) {
+    return Cause::none;  // nobody knows yet what the others ask for
+  }
+  if (quotas.active()) {
+    const Cause limit = quotas.tree.never_fits(one.leaf, minimum_charge(state, 0)).cause;
+    if (limit != Cause::none) {
+      return limit;
+    }
+  }
+  return group_never(state, 0);
+}
+
+// As gang_never, of one group by itself and by counts alone: shape by shape on empty machines.
+Cause Engine::Impl::group_never(const GangState& state, std::size_t group) const {
+  if (fleet.present_nodes() == 0) {
+    return Cause::none;
+  }
+  const GangNode& node = state.nodes[group];
+  if (!node.is_leaf()) {
+    std::int64_t could = 0;
+    Cause cause = Cause::none;
+    for (const std::size_t child : node.children) {
+      const Cause here = existing_in(state, child) < state.nodes[child].min
+                             ? Cause::none
+                             : group_never(state, child);
+      could += here == Cause::none ? 1 : 0;
+      cause = more_advanced(cause, here);
+    }
+    return could >= node.min ? Cause::none : cause;
+  }
+  std::map<ShapeId, std::int64_t> shapes_of;
+  for (const WorkloadId member : node.members) {
+    ++shapes_of[entry(member).shape];
+  }
+  std::int64_t could = node.succeeded;
+  Cause cause = Cause::none;
+  for (const auto& [shape, count] : shapes_of) {
+    const Cause here = possible(shapes.at(shape));
+    cause = more_advanced(cause, here);
+    if (here == Cause::none && could < node.min) {
+      could += std::min(count, most_members(shapes.at(shape)));
+    }
+  }
+  return could >= node.min ? Cause::none : cause != Cause::none ? cause : Cause::exceeds_fleet;
+}
+
+std::uint64_t Engine::Impl::quota_places(WorkloadId member, NodeId node) const {
+  if (!quotas.active()) {
+    return ~std::uint64_t{0};
+  }
+  const Entry& one = entry(member);
+  const Shape& shape = shapes.at(one.shape);
+  return quotas.places(quotas.view(shape, one.leaf, one.preemptible, Counting::present), shape,
+                       node);
+}
+
+bool Engine::Impl::quota_open(WorkloadId member) const {
+  if (!quotas.active()) {
+    return true;
+  }
+  const Entry& one = entry(member);
+  return quotas.view(shapes.at(one.shape), one.leaf, one.preemptible, Counting::present).open;
+}
+
+// How many members like this one the node takes now.
+NodeRoom Engine::Impl::room_on(const Shape& shape, NodeId node, std::uint64_t allowed) const {
+  NodeRoom room;
+  const NodeFace& face = ledger.node(node);
+  if (allowed == 0 || !fleet.present(node) || face.blocked != Cause::none ||
+      ((shape.constrained || !fleet.node(node).taints.empty()) &&
+       constraint_refusal(shape.request.nodes(), fleet.node(node)) != Cause::none)) {
+    return room;
+  }
+  const StaticFit& fit = shapes.fit(shape.id, types, fleet, node);
+  room.members = count_on_node(shape, face, ledger.faces(node), fit, allowed).members;
+  for (const DeviceFace& device : ledger.faces(node)) {
+    room.hole = std::max(room.hole, device.headroom);
+  }
+  return room;
+}
+
+std::int64_t Engine::Impl::free_devices_in(const Domains& domains, DomainId domain) const {
+  std::int64_t free = 0;
+  for (const NodeId node : domains.nodes(domain)) {
+    for (const DeviceFace& face : ledger.faces(node)) {
+      free += face.blocked == Cause::none ? face.free_milli : 0;
+    }
+  }
+  for (const DomainId child : domains.children(domain)) {
+    free += free_devices_in(domains, child);
+  }
+  return free;
+}
+
+// Where a member that comes later may stand: in the domain of those that run, if a level is
+// required. Empty: anywhere.
+std::vector<bool> Engine::Impl::nodes_for_member(WorkloadId member) const {
+  const Entry& one = entry(member);
+  std::vector<bool> nodes;
+  if (one.gang.is_none() || one.gang == member) {
+    return nodes;
+  }
+  const GangState& state = gangs_.at(one.gang);
+  for (int group = static_cast<int>(one.group); group >= 0;
+       group = state.nodes[static_cast<std::size_t>(group)].parent) {
+    const GangNode& node = state.nodes[static_cast<std::size_t>(group)];
+    const Domains* domains = node.topology.any() ? domains_for(node.topology) : nullptr;
+    if (domains == nullptr) {
+      continue;
+    }
+    const Result<LevelRule> levels = resolve_levels(domains->topology(), node.topology);
+    if (!levels.ok() || levels->required == kNoLevel) {
+      continue;
+    }
+    const DomainId home =
+        home_of_group(state, static_cast<std::size_t>(group), *domains, levels->required);
+    if (home.is_none()) {
+      continue;
+    }
+    const bool first = nodes.empty();
+    nodes.resize(fleet.node_slots(), true);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      nodes[i] = (first || nodes[i]) && fleet.present(NodeId(i)) &&
+                 domains->of_node(NodeId(i), levels->required) == home;
+    }
+  }
+  return nodes;
+}
+
+// The domain in which the group's members run; none while none does.
+DomainId Engine::Impl::home_of_group(const GangState& state, std::size_t group,
+                                     const Domains& domains, int level) const {
+  const GangNode& node = state.nodes[group];
+  for (const WorkloadId member : node.members) {
+    if (entry(member).holds()) {
+      return domains.of_node(entry(member).grant->node, level);
+    }
+  }
+  for (const std::size_t child : node.children) {
+    const DomainId home = home_of_group(state, child, domains, level);
+    if (!home.is_none()) {
+      return home;
+    }
+  }
+  return DomainId::none();
+}
+
+}  // namespace berth::core

@@ -1,0 +1,490 @@
+// Gangs come, lose members, heal, and end (queues-gangs-topology.md 6).
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/engine/engine_impl.h"
+
+namespace berth::core {
+
+namespace {
+
+constexpr Duration kStaleGrace{60'000};
+constexpr std::int64_t kFirstBackOffMs = 60'000;
+constexpr std::int64_t kMostBackOffMs = 3'600'000;
+
+// Flattens the tree, parents first.
+void flatten(const Group& group, int parent, std::vector<GangNode>& nodes) {
+  const std::size_t place = nodes.size();
+  nodes.push_back({.name = group.name,
+                   .parent = parent,
+                   .children = {},
+                   .min = group.is_leaf() ? group.minimum() : group.min_groups,
+                   .declared = group.is_leaf() ? group.declared() : 0,
+                   .topology = group.topology,
+                   .members = {}});
+  if (!group.is_leaf() && group.min_groups == 0) {
+    nodes[place].min = static_cast<std::int64_t>(group.groups.size());
+  }
+  for (const Group& inner : group.groups) {
+    nodes[place].children.push_back(nodes.size());
+    flatten(inner, static_cast<int>(place), nodes);
+  }
+}
+
+// Leaves in the order of flatten(), with what they are made of.
+void for_leaves(const Group& group, const auto& visit) {
+  if (group.is_leaf()) {
+    visit(group);
+  }
+  for (const Group& inner : group.groups) {
+    for_leaves(inner, visit);
+  }
+}
+
+}  // namespace
+
+void Engine::Impl::submit_gang(const Workload& workload) {
+  GangState state;
+  flatten(workload.gang()->root, -1, state.nodes);
+  state.options = workload.gang()->options;
+  std::string known;
+  for_leaves(workload.gang()->root, [&](const Group& leaf) {
+    for (const MemberSet& set : leaf.members) {
+      for (std::int64_t i = 0; i < set.count && known.empty(); ++i) {
+        const std::string uid = workload.uid() + "/" + member_name(set, i);
+        known = id_of(uid).is_none() ? "" : uid;
+      }
+    }
+  });
+  if (!known.empty()) {
+    refuse(fmt::format("gang {}: its member {} is known already; end it first or use another uid",
+                       workload.uid(), known));
+    return;
+  }
+  const WorkloadId head = new_entry(workload);
+  at(head).gang = head;
+  gangs_.emplace(head, std::move(state));
+  std::size_t place = 0;
+  for_leaves(workload.gang()->root, [&](const Group& leaf) {
+    while (!gangs_.at(head).nodes[place].is_leaf()) {
+      ++place;
+    }
+    for (const MemberSet& set : leaf.members) {
+      add_members(head, place, set);
+    }
+    ++place;
+  });
+  check_topology(head);
+  if (try_workload(head)) {
+    return;
+  }
+  if (at(head).state == EntryState::waiting) {
+    if (at(head).options.wait_timeout == Duration(0)) {
+      end(head, Cause::wait_timed_out);
+      return;
+    }
+    enqueue(head);
+  }
+}
+
+// New entries for the members of a set, each waiting with its gang.
+std::vector<WorkloadId> Engine::Impl::add_members(WorkloadId head, std::size_t group,
+                                                  const MemberSet& set) {
+  std::vector<WorkloadId> added;
+  WorkloadOptions options = at(head).options;
+  options.priority = set.priority.value_or(options.priority);
+  options.queued_at = std::min(at(head).queued_at, now);
+  options.wait_timeout.reset();
+  for (std::int64_t i = 0; i < set.count; ++i) {
+    const std::string uid = at(head).uid + "/" + member_name(set, i);
+    const WorkloadId id = new_entry(Workload::task(uid, set.request, options));
+    Entry& entry = at(id);
+    entry.gang = head;
+    entry.group = group;
+    entry.member_index = gangs_.at(head).joined++;
+    set_demand(id, wish_of(id));
+    set_state(id, EntryState::parked, at(head).cause);
+    added.push_back(id);
+    std::vector<WorkloadId>& members = gangs_.at(head).nodes[group].members;
+    // Higher priority first; equals in order of arrival.
+    const auto behind = std::ranges::upper_bound(
+        members, options.priority, std::greater<>(),
+        [this](WorkloadId member) { return entries_[member.index()].options.priority; });
+    members.insert(behind, id);
+  }
+  return added;
+}
+
+// Whether its topology rules can be read against the topologies that there are.
+void Engine::Impl::check_topology(WorkloadId head) {
+  GangState& state = gangs_.at(head);
+  state.problem.clear();
+  for (const GangNode& group : state.nodes) {
+    if (!group.topology.any() || !state.problem.empty()) {
+      continue;
+    }
+    const Result<std::size_t> found = find_topology(topologies_, group.topology);
+    if (!found.ok()) {
+      state.problem = found.error().message();
+      continue;
+    }
+    const Result<LevelRule> levels = resolve_levels(topologies_[*found], group.topology);
+    state.problem = levels.ok() ? "" : levels.error().message();
+  }
+}
+
+const Domains* Engine::Impl::domains_for(const TopologyRule& rule) const {
+  const Result<std::size_t> found = find_topology(topologies_, rule);
+  return found.ok() ? &domains_[*found] : nullptr;
+}
+
+void Engine::Impl::on(const TopologiesChanged& event) {
+  const std::vector<TopologyProblem> problems = check_topologies(event.topologies);
+  if (!problems.empty()) {
+    refuse(fmt::format("topology {}: {}", problems.front().topology, problems.front().text));
+    return;
+  }
+  topologies_ = event.topologies;
+  domains_.clear();
+  for (const Topology& topology : topologies_) {
+    Domains& domains = domains_.emplace_back(topology);
+    for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
+      (void)domains.sync(fleet, NodeId(i));
+    }
+  }
+  for (const auto& [head, state] : gangs_) {
+    check_topology(head);
+    if (waiting.contains(head)) {
+      requeued_.insert(head);
+    }
+  }
+  recheck_possible();
+}
+
+void Engine::Impl::sync_domains(NodeId node) {
+  for (Domains& domains : domains_) {
+    (void)domains.sync(fleet, node);
+  }
+}
+
+void Engine::Impl::on(const MembersJoined& event) {
+  const WorkloadId head = id_of(event.uid);
+  if (head.is_none() || at(head).gang != head) {
+    refuse(fmt::format("members {} joined {}, which is no gang that is known", event.members.name,
+                       event.uid));
+    return;
+  }
+  GangState& state = gangs_.at(head);
+  const auto group = std::ranges::find_if(state.nodes, [&](const GangNode& node) {
+    return node.is_leaf() && (node.name == event.group || (event.group.empty() && node.parent < 0));
+  });
+  if (group == state.nodes.end()) {
+    refuse(
+        fmt::format("members {} joined group '{}' of gang {}, which has no such group of members",
+                    event.members.name, event.group, event.uid));
+    return;
+  }
+  for (std::int64_t i = 0; i < event.members.count; ++i) {
+    const std::string uid = at(head).uid + "/" + member_name(event.members, i);
+    const WorkloadId same = id_of(uid);
+    if (!same.is_none() && !at(same).slot) {
+      refuse(fmt::format("gang {}: its member {} is known already; end it first", event.uid, uid));
+      return;
+    }
+    if (!same.is_none()) {
+      end(same, Cause::none);  // its replacement has the same name
+    }
+  }
+  const auto place = static_cast<std::size_t>(group - state.nodes.begin());
+  const std::vector<WorkloadId> added = add_members(head, place, event.members);
+  group->declared = std::max(group->declared,
+                             static_cast<std::int64_t>(group->members.size()) + group->succeeded);
+  if (!state.started) {
+    retry_gang(head);
+    return;
+  }
+  for (const WorkloadId id : added) {
+    give_slot(id);
+    enqueue(id);
+    at(id).state = EntryState::waiting;
+    requeued_.insert(id);
+  }
+}
+
+// A lost member's place goes to its replacement: it is free again, and the replacement is the first
+// to be tried.
+void Engine::Impl::give_slot(WorkloadId replacement) {
+  const Entry& entry = at(replacement);
+  for (const WorkloadId member : gangs_.at(entry.gang).nodes[entry.group].members) {
+    if (at(member).slot && at(member).shape == entry.shape) {
+      end(member, Cause::none);
+      return;
+    }
+  }
+}
+
+// The head is tried again in this pass, with what the gang is now.
+void Engine::Impl::retry_gang(WorkloadId head) {
+  if (waiting.contains(head)) {
+    dequeue(head);
+  }
+  never_.erase(head);
+  for_members(head, [&](WorkloadId member) {
+    if (!at(member).holds()) {
+      set_demand(member, wish_of(member));
+      at(member).state = EntryState::parked;
+    }
+  });
+  set_state(head, EntryState::waiting, at(head).cause);
+  enqueue(head);
+  requeued_.insert(head);
+}
+
+void Engine::Impl::for_members(WorkloadId head,
+                               const std::function<void(WorkloadId)>& visit) const {
+  const GangState& state = gangs_.at(head);
+  for (const GangNode& group : state.nodes) {
+    const std::vector<WorkloadId> members = group.members;  // visits may take members out
+    for (const WorkloadId member : members) {
+      visit(member);
+    }
+  }
+}
+
+// Whether the member runs, will, or has ended well.
+bool Engine::Impl::is_present(WorkloadId member) const {
+  const Entry& one = entry(member);
+  return one.holds() && !one.slot && !one.evicting;
+}
+
+// Members of a leaf that are present; groups of an inner group that have their minimum.
+std::int64_t Engine::Impl::present_in(const GangState& state, std::size_t group) const {
+  const GangNode& node = state.nodes[group];
+  if (node.is_leaf()) {
+    return node.succeeded + std::ranges::count_if(node.members, [this](WorkloadId member) {
+             return is_present(member);
+           });
+  }
+  return std::ranges::count_if(node.children, [&](std::size_t child) {
+    return present_in(state, child) >= state.nodes[child].min;
+  });
+}
+
+bool Engine::Impl::has_minimum(const GangState& state) const {
+  return present_in(state, 0) >= state.nodes[0].min;
+}
+
+// The member is one of those that its group cannot do without.
+bool Engine::Impl::is_missed(WorkloadId member) const {
+  const Entry& one = entry(member);
+  if (one.gang.is_none() || one.gang == member) {
+    return false;
+  }
+  const GangState& state = gangs_.at(one.gang);
+  return state.started && !state.evicting &&
+         present_in(state, one.group) < state.nodes[one.group].min;
+}
+
+// A member without a grant whose gang does not run: it waits with the others.
+bool Engine::Impl::waits_with_gang(WorkloadId id) const {
+  if (!is_member(id)) {
+    return false;
+  }
+  const GangState& state = gangs_.at(entry(id).gang);
+  return !state.started || state.evicting;
+}
+
+// The place of a member that was lost stays booked until its replacement comes or the gang is given
+// up.
+void Engine::Impl::keep_slot(WorkloadId member) {
+  Entry& one = at(member);
+  if (one.confirm_by.has_value()) {
+    timers_.clear({.due = *one.confirm_by, .kind = TimerKind::confirm, .workload = member});
+    one.confirm_by.reset();
+  }
+  Grant kept = *one.grant;
+  const std::uint64_t number = kept.number;
+  drop_grant(member);
+  kept.state = GrantState::promised;
+  book_grant(member, std::make_unique<Grant>(std::move(kept)));
+  one.slot = true;
+  promised_.insert(member);
+  set_state(member, EntryState::promised, Cause::gang_incomplete);
+  actions_.emplace_back(
+      Retracted{.workload = member, .grant = number, .why = Cause::none, .lost = true});
+  touched_gangs_.insert(one.gang);
+}
+
+// A member's grant is gone and it does not come back by itself.
+void Engine::Impl::leave_gang(WorkloadId member, bool succeeded) {
+  const Entry& one = at(member);
+  GangNode& group = gangs_.at(one.gang).nodes[one.group];
+  std::erase(group.members, member);
+  group.succeeded += succeeded ? 1 : 0;
+  touched_gangs_.insert(one.gang);
+}
+
+void Engine::Impl::set_gang_timer(std::optional<Time>& due, TimerKind kind, WorkloadId head,
+                                  std::optional<Time> to) {
+  if (due.has_value()) {
+    timers_.clear({.due = *due, .kind = kind, .workload = head});
+  }
+  due = to;
+  if (due.has_value()) {
+    timers_.set({.due = *due, .kind = kind, .workload = head});
+  }
+}
+
+void Engine::Impl::review_gangs() {
+  const std::set<WorkloadId> touched = std::move(touched_gangs_);
+  touched_gangs_.clear();
+  for (const WorkloadId head : touched) {
+    if (gangs_.contains(head)) {
+      review_gang(head);
+    }
+  }
+}
+
+// After members came or went: is it whole, degraded, done, or wholly gone?
+void Engine::Impl::review_gang(WorkloadId head) {
+  GangState& state = gangs_.at(head);
+  std::int64_t holding = 0;
+  std::int64_t unconfirmed = 0;
+  std::int64_t known = 0;
+  for_members(head, [&](WorkloadId member) {
+    const Entry& one = at(member);
+    ++known;
+    holding += one.holds() && !one.slot ? 1 : 0;
+    unconfirmed += one.holds() && one.grant->state == GrantState::granted ? 1 : 0;
+  });
+  std::int64_t succeeded = 0;
+  for (const GangNode& group : state.nodes) {
+    succeeded += group.succeeded;
+  }
+  if (known == 0 && succeeded > 0) {
+    end(head, Cause::none);
+    return;
+  }
+  if (!state.started) {
+    return;
+  }
+  if (unconfirmed == 0) {
+    set_gang_timer(state.start_by, TimerKind::start, head, std::nullopt);
+    state.failed_starts = has_minimum(state) ? 0 : state.failed_starts;
+  }
+  if (holding == 0 && (state.evicting || known > 0) && !has_minimum(state)) {
+    fall_back(head);
+    return;
+  }
+  if (has_minimum(state)) {
+    if (state.degraded_since.has_value()) {
+      state.degraded_since.reset();
+      state.minimum_reached = now;
+      set_gang_timer(state.stale_at, TimerKind::stale, head, std::nullopt);
+    }
+    return;
+  }
+  if (state.degraded_since.has_value() || state.evicting) {
+    return;
+  }
+  state.degraded_since = now;
+  const Duration grace = state.options.stale_grace.value_or(kStaleGrace);
+  if (grace.count() == 0) {
+    evict_stale(head);
+  } else if (grace.count() > 0) {
+    set_gang_timer(state.stale_at, TimerKind::stale, head, now + grace);
+  }
+}
+
+// Nothing of it runs any more: it waits again as a whole, with its age.
+void Engine::Impl::fall_back(WorkloadId head) {
+  GangState& state = gangs_.at(head);
+  set_gang_timer(state.stale_at, TimerKind::stale, head, std::nullopt);
+  set_gang_timer(state.start_by, TimerKind::start, head, std::nullopt);
+  state.started = false;
+  state.evicting = false;
+  state.degraded_since.reset();
+  for_members(head, [&](WorkloadId member) {
+    if (at(member).slot) {
+      end(member, Cause::none);
+      return;
+    }
+    if (waiting.contains(member)) {
+      dequeue(member);
+    }
+    set_state(member, EntryState::parked, Cause::gang_incomplete);
+  });
+  retry_gang(head);
+}
+
+void Engine::Impl::evict_stale(WorkloadId head) {
+  const GangState& state = gangs_.at(head);
+  evict_gang(
+      head, Evicted::Rule::stale,
+      fmt::format("gang {} has been below its minimum since {} ms: {} of {} {}; give it "
+                  "another member within its stale_grace, or a longer one",
+                  at(head).uid, state.degraded_since.value_or(now).ms(), present_in(state, 0),
+                  state.nodes[0].min, state.nodes[0].is_leaf() ? "members" : "groups"));
+}
+
+void Engine::Impl::evict_gang(WorkloadId head, Evicted::Rule rule, const std::string& text) {
+  GangState& state = gangs_.at(head);
+  set_gang_timer(state.stale_at, TimerKind::stale, head, std::nullopt);
+  set_gang_timer(state.start_by, TimerKind::start, head, std::nullopt);
+  state.evicting = true;
+  for_members(head, [&](WorkloadId member) {
+    if (at(member).slot) {
+      end(member, Cause::none);
+    } else if (at(member).state == EntryState::promised) {
+      take_back(member, Cause::gang_incomplete, false, true);
+    } else if (at(member).holds() && !at(member).evicting) {
+      start_eviction(member, rule, WorkloadId::none(), NodeId::none(), text);
+    }
+  });
+  touched_gangs_.insert(head);
+}
+
+// Asks a workload to leave. Its grant counts until the harbour says that it is gone.
+void Engine::Impl::start_eviction(WorkloadId id, Evicted::Rule rule, WorkloadId beneficiary,
+                                  NodeId moves_to, std::string text) {
+  Entry& entry = at(id);
+  entry.evicting = true;
+  entry.evictions.push_back(now);
+  actions_.emplace_back(Evicted{.workload = id,
+                                .grant = entry.grant->number,
+                                .rule = rule,
+                                .beneficiary = beneficiary,
+                                .moves_to = moves_to,
+                                .text = std::move(text)});
+  begin_release(id);
+  if (!entry.gang.is_none()) {
+    touched_gangs_.insert(entry.gang);
+  }
+}
+
+// A gang whose members were not all confirmed in time is evicted whole and waits longer each time.
+void Engine::Impl::start_failed(WorkloadId head) {
+  GangState& state = gangs_.at(head);
+  ++state.failed_starts;
+  const std::int64_t doublings = std::min<std::int64_t>(state.failed_starts - 1, 6);
+  const Duration pause(std::min(kMostBackOffMs, kFirstBackOffMs << doublings));
+  set_gang_timer(state.not_before, TimerKind::back_off, head, now + pause);
+  evict_gang(
+      head, Evicted::Rule::start_timeout,
+      fmt::format("gang {} was not running in time after its grant (attempt {}); it is tried "
+                  "again in {} s at the earliest",
+                  at(head).uid, state.failed_starts, pause.count() / 1000));
+}
+
+void Engine::Impl::end_gang(WorkloadId head, Cause why) {
+  GangState& state = gangs_.at(head);
+  set_gang_timer(state.stale_at, TimerKind::stale, head, std::nullopt);
+  set_gang_timer(state.start_by, TimerKind::start, head, std::nullopt);
+  set_gang_timer(state.not_before, TimerKind::back_off, head, std::nullopt);
+  for_members(head, [&](WorkloadId member) { end(member, why); });
+  gangs_.erase(head);
+  touched_gangs_.erase(head);
+}
+
+}  // namespace berth::core
