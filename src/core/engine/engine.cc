@@ -79,6 +79,8 @@ const EngineConfig& Engine::config() const { return impl_->config; }
 
 const Fleet& Engine::fleet() const { return impl_->fleet; }
 
+const QueueTree& Engine::queues() const { return impl_->quotas.tree; }
+
 const Ledger& Engine::ledger() const { return impl_->ledger; }
 
 const QueueTree& Engine::queues() const { return impl_->quotas.tree; }

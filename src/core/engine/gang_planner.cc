@@ -299,12 +299,12 @@ bool GangPlanner::place_leaf(std::size_t node, const NodeSet& set) {
   const GangNode& group = gang_.nodes[node];
   std::int64_t placed = standing(group);
   for (const MemberClass& members : classes_of(group)) {
-    const bool open = set.empty() && engine_.quota_open(members.members.front());
     for (const WorkloadId member : members.members) {
       if (placed >= wanted(node)) {
         return true;
       }
       ++steps_;
+      const bool open = set.empty() && engine_.quota_open(member);
       const Selection found = open ? engine_.index.select(members.shape, guard_)
                                    : engine_.index.select_among(members.shape, [&](NodeId at) {
                                        return allowed_on(member, at, set);

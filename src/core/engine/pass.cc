@@ -145,8 +145,17 @@ void Engine::Impl::try_in_order(const std::set<KindId>& woken) {
   for (const auto& [leaf, line] : turns) {
     announce(leaf);
   }
+  // Missed members of running gangs before everything: their places are held for them.
+  const auto whose = [&]() -> std::optional<QueueId> {
+    for (const auto& [leaf, line] : turns) {
+      if (!line.empty() && is_missed(line.begin()->id)) {
+        return leaf;
+      }
+    }
+    return race ? quotas.tree.next() : std::optional(kRootQueue);
+  };
   for (;;) {
-    const std::optional<QueueId> leaf = race ? quotas.tree.next() : std::optional(kRootQueue);
+    const std::optional<QueueId> leaf = whose();
     const auto line = leaf.has_value() ? turns.find(*leaf) : turns.end();
     if (line == turns.end() || line->second.empty()) {
       break;

@@ -36,6 +36,9 @@ std::int64_t Engine::Impl::effective_priority(const Entry& entry) const {
 bool Engine::Impl::ordered_before(WorkloadId a, WorkloadId b) const {
   const Entry& left = entries_[a.index()];
   const Entry& right = entries_[b.index()];
+  if (is_missed(a) != is_missed(b)) {
+    return is_missed(a);
+  }
   if (quotas.active() && left.leaf != right.leaf) {
     const std::array heads{QueueHead{left.leaf, &left.demand},
                            QueueHead{right.leaf, &right.demand}};
