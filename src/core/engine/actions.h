@@ -13,7 +13,8 @@
 
 namespace berth::core {
 
-// The workload may run: its grant is booked. Engine::grant(uid) has the devices.
+// The workload may run: its grant is booked. Engine::grant(uid) has the devices. Of a gang, after
+// those of its members, without a node: its minimum runs.
 struct Granted {
   WorkloadId workload;
   std::uint64_t grant = 0;

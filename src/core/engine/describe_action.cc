@@ -15,6 +15,9 @@ class ActionText {
       : engine_(engine), places_(places) {}
 
   std::string operator()(const Granted& a) const {
+    if (a.node.is_none()) {
+      return fmt::format("granted {}: its minimum runs", workload(a.workload));
+    }
     return fmt::format("granted {} on {}{}", workload(a.workload), node(a.node),
                        places(a.workload));
   }

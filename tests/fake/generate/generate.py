@@ -27,7 +27,8 @@ def write(path, lines):
 
 
 def version_script(symbols):
-    return ["{", "  global:", *(f"    {symbol};" for symbol in symbols), "  local: *;", "};"]
+    exported = ["  global:", *(f"    {symbol};" for symbol in symbols)] if symbols else []
+    return ["{", *exported, "  local: *;", "};"]
 
 
 def stubs(kind, symbols):
