@@ -104,7 +104,8 @@ void drop_arrays(Context& context) {
     driver().books().release(context.entry, Family::array, mipmap->physical);
     g_mipmaps.destroy(mipmap);
   });
-  while (context.arrays != nullptr) destroy_array(context.arrays);
+  while (context.arrays != nullptr)
+    destroy_array(context.arrays);
 }
 
 }  // namespace berth::fake::cuda

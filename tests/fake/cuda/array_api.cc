@@ -207,7 +207,8 @@ BERTH_CUDA cuMipmappedArrayDestroy(CUmipmappedArray mipmap) {
   ENTER(cuMipmappedArrayDestroy);
   const Guard guard(driver().lock);
   if (!g_mipmaps.is_live(mipmap)) return kInvalidHandle;
-  for (Array* level : mipmap->levels) destroy_array(level);
+  for (Array* level : mipmap->levels)
+    destroy_array(level);
   driver().books().release(mipmap->context->entry, Family::array, mipmap->physical);
   g_mipmaps.destroy(mipmap);
   return kSuccess;

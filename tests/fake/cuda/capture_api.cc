@@ -23,15 +23,15 @@ CUresult begin(Stream& stream, Graph* graph, const CUgraphNode* dependencies, st
   Capture* capture = g_captures.make();
   Graph* made = given ? graph : g_graphs.make();
   if (capture == nullptr || made == nullptr) return kOutOfMemory;
-  *capture = {
-      .graph = made, .origin = &stream, .id = ++g_capture_ids, .to_given_graph = given};
+  *capture = {.graph = made, .origin = &stream, .id = ++g_capture_ids, .to_given_graph = given};
   stream.capture = capture;
   stream.frontier.clear();
   if (dependencies != nullptr) stream.frontier.assign(dependencies, dependencies + count);
   return kSuccess;
 }
 
-// Whether every node that another stream added is waited for by the origin: else work was left over.
+// Whether every node that another stream added is waited for by the origin: else work was left
+// over.
 bool is_joined(const Capture& capture) {
   bool joined = true;
   g_streams.each([&](const Stream* stream) {
@@ -43,8 +43,8 @@ bool is_joined(const Capture& capture) {
             return std::find(later->dependencies.begin(), later->dependencies.end(), node) !=
                    later->dependencies.end();
           });
-      joined = joined && (seen || std::find(at_origin.begin(), at_origin.end(), node) !=
-                                      at_origin.end());
+      joined = joined &&
+               (seen || std::find(at_origin.begin(), at_origin.end(), node) != at_origin.end());
     }
   });
   return joined;
@@ -128,8 +128,8 @@ BERTH_STREAM_CALL(cuStreamBeginCapture_v2, ptsz, (CUstream stream, int mode), (s
 
 static CUresult cuStreamBeginCaptureToGraph_body(const char* entry, bool per_thread,
                                                  CUstream handle, CUgraph graph,
-                                                 const CUgraphNode* dependencies,
-                                                 std::size_t count, int mode) {
+                                                 const CUgraphNode* dependencies, std::size_t count,
+                                                 int mode) {
   ENTER_AS(entry);
   if (mode < 0 || mode > 2 || graph == nullptr || (count > 0 && dependencies == nullptr)) {
     return kInvalidValue;
@@ -167,8 +167,8 @@ static CUresult cuStreamGetCaptureInfo_body(const char* entry, bool per_thread, 
   BERTH_RESOLVE(handle, per_thread, stream);
   return info(*stream, status, id, nullptr, nullptr, nullptr);
 }
-BERTH_STREAM_CALL(cuStreamGetCaptureInfo, ptsz,
-                  (CUstream stream, int* status, std::uint64_t* id), (stream, status, id))
+BERTH_STREAM_CALL(cuStreamGetCaptureInfo, ptsz, (CUstream stream, int* status, std::uint64_t* id),
+                  (stream, status, id))
 
 static CUresult cuStreamGetCaptureInfo_v2_body(const char* entry, bool per_thread, CUstream handle,
                                                int* status, std::uint64_t* id, CUgraph* graph,
@@ -210,8 +210,7 @@ BERTH_STREAM_CALL(cuStreamUpdateCaptureDependencies, ptsz,
                   (stream, nodes, count, flags))
 
 static CUresult cuStreamUpdateCaptureDependencies_v2_body(const char* entry, bool per_thread,
-                                                          CUstream handle,
-                                                          const CUgraphNode* nodes,
+                                                          CUstream handle, const CUgraphNode* nodes,
                                                           std::size_t count, unsigned int flags) {
   ENTER_AS(entry);
   BERTH_RESOLVE(handle, per_thread, stream);

@@ -46,8 +46,8 @@ CUresult array_surface(const Side& side, const Extent& extent, Surface* surface)
   Array& array = *side.array;
   const std::size_t rows = array.shape.height == 0 ? 1 : array.shape.height;
   const std::size_t slices = array.shape.depth == 0 ? 1 : array.shape.depth;
-  const std::size_t row = element_bytes(array.shape.format, array.shape.channels) *
-                          array.shape.width;
+  const std::size_t row =
+      element_bytes(array.shape.format, array.shape.channels) * array.shape.width;
   if (side.x + extent.width > row || side.y + extent.height > rows ||
       side.z + extent.depth > slices) {
     return kInvalidValue;
@@ -65,8 +65,7 @@ CUresult surface_of(const Side& side, const Extent& extent, bool writes, Surface
   if (row < extent.width && extent.height > 1) return kInvalidValue;
   const std::size_t slice = row * (side.rows == 0 ? extent.height : side.rows);
   const std::size_t offset = side.z * slice + side.y * row + side.x;
-  const std::size_t bytes =
-      (extent.depth - 1) * slice + (extent.height - 1) * row + extent.width;
+  const std::size_t bytes = (extent.depth - 1) * slice + (extent.height - 1) * row + extent.width;
   unsigned char* first = nullptr;
   if (side.type == kHost) {
     first = static_cast<unsigned char*>(side.host);
@@ -176,7 +175,8 @@ CUresult fill(CUdeviceptr target, std::size_t pitch, unsigned int value, unsigne
       std::memset(at, static_cast<int>(value & 0xFFU), width);
       continue;
     }
-    for (std::size_t x = 0; x < width; ++x) std::memcpy(at + x * element, &value, element);
+    for (std::size_t x = 0; x < width; ++x)
+      std::memcpy(at + x * element, &value, element);
   }
   return kSuccess;
 }

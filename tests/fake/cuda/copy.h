@@ -1,12 +1,13 @@
-// Copies and fills: device memory of the fake is real memory, so content survives the way there and back.
+// Copies and fills: device memory of the fake is real memory, so content survives the way there and
+// back.
 #pragma once
 
 #include "fake/cuda/stream.h"
 
 namespace berth::fake::cuda {
 
-// Where [pointer, pointer + bytes) really lies, marked as written if `writes`; null if it is no device
-// memory or only partly. Takes the driver's lock.
+// Where [pointer, pointer + bytes) really lies, marked as written if `writes`; null if it is no
+// device memory or only partly. Takes the driver's lock.
 unsigned char* device_memory(CUdeviceptr pointer, std::uint64_t bytes, bool writes);
 // The same for an address of either side: what is no device memory is the program's own.
 unsigned char* any_memory(CUdeviceptr pointer, std::uint64_t bytes, bool writes);

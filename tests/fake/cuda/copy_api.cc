@@ -69,30 +69,28 @@ CUresult array_row(Array* array, std::size_t offset, int type, const void* host,
 }  // namespace
 
 // A synchronous form and its per-thread twin.
-#define BERTH_COPY(name, suffix, params, arguments, deed)                       \
-  BERTH_CUDA name params {                                                      \
-    ENTER(name);                                                                \
-    return synchronously(false, [&]() -> CUresult { return deed arguments; });  \
-  }                                                                             \
-  BERTH_CUDA name##_##suffix params {                                           \
-    ENTER(name##_##suffix);                                                     \
-    return synchronously(true, [&]() -> CUresult { return deed arguments; });   \
+#define BERTH_COPY(name, suffix, params, arguments, deed)                      \
+  BERTH_CUDA name params {                                                     \
+    ENTER(name);                                                               \
+    return synchronously(false, [&]() -> CUresult { return deed arguments; }); \
+  }                                                                            \
+  BERTH_CUDA name##_##suffix params {                                          \
+    ENTER(name##_##suffix);                                                    \
+    return synchronously(true, [&]() -> CUresult { return deed arguments; });  \
   }
 // An asynchronous form and its per-thread twin; `params` end with the stream.
-#define BERTH_COPY_ASYNC(name, type, params, arguments, deed)              \
-  BERTH_CUDA name params {                                                 \
-    ENTER(name);                                                           \
-    return on_stream(stream, false, type,                                  \
-                     [&]() -> CUresult { return deed arguments; });        \
-  }                                                                        \
-  BERTH_CUDA name##_ptsz params {                                          \
-    ENTER(name##_ptsz);                                                    \
-    return on_stream(stream, true, type,                                   \
-                     [&]() -> CUresult { return deed arguments; });        \
+#define BERTH_COPY_ASYNC(name, type, params, arguments, deed)                            \
+  BERTH_CUDA name params {                                                               \
+    ENTER(name);                                                                         \
+    return on_stream(stream, false, type, [&]() -> CUresult { return deed arguments; }); \
+  }                                                                                      \
+  BERTH_CUDA name##_ptsz params {                                                        \
+    ENTER(name##_ptsz);                                                                  \
+    return on_stream(stream, true, type, [&]() -> CUresult { return deed arguments; });  \
   }
 
-BERTH_COPY(cuMemcpy, ptds, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
-           (to, from, bytes), unified)
+BERTH_COPY(cuMemcpy, ptds, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes), (to, from, bytes),
+           unified)
 BERTH_COPY(cuMemcpyHtoD_v2, ptds, (CUdeviceptr to, const void* from, std::size_t bytes),
            (to, from, bytes), host_to_device)
 BERTH_COPY(cuMemcpyDtoH_v2, ptds, (void* to, CUdeviceptr from, std::size_t bytes),
@@ -124,9 +122,7 @@ namespace {
 CUresult shaped(const Copy2d* copy) {
   return copy == nullptr ? kInvalidValue : copy_shape(widened(*copy));
 }
-CUresult shaped(const Copy3d* copy) {
-  return copy == nullptr ? kInvalidValue : copy_shape(*copy);
-}
+CUresult shaped(const Copy3d* copy) { return copy == nullptr ? kInvalidValue : copy_shape(*copy); }
 
 }  // namespace
 

@@ -69,8 +69,7 @@ std::map<int, std::uint64_t> peaks(const GraphExec& exec) {
   std::map<int, std::uint64_t> now;
   std::map<int, std::uint64_t> most;
   for (const MemoryStep& step : exec.steps) {
-    const GraphAllocation* allocation =
-        step.frees ? allocation_at(step.pointer) : step.allocation;
+    const GraphAllocation* allocation = step.frees ? allocation_at(step.pointer) : step.allocation;
     if (allocation == nullptr) continue;
     std::uint64_t& held = now[allocation->entry];
     if (!step.frees) {
@@ -154,9 +153,8 @@ CUresult add_allocation(Graph& graph, const CUgraphNode* dependencies, std::size
   Block* block = driver().space.take(rounded_up(parameters.bytes, kGranule));
   if (block == nullptr) return kOutOfMemory;
   GraphAllocation* allocation = g_allocations.make();
-  Node* made = allocation == nullptr
-                   ? nullptr
-                   : add_node(graph, NodeType::allocate, dependencies, count);
+  Node* made =
+      allocation == nullptr ? nullptr : add_node(graph, NodeType::allocate, dependencies, count);
   if (made == nullptr) {
     if (allocation != nullptr) g_allocations.destroy(allocation);
     driver().space.give_back(block);
@@ -227,14 +225,16 @@ void destroy_exec(GraphExec* exec) {
 
 void destroy_node(Node* node) {
   std::erase(node->graph->nodes, node);
-  for (Node* other : node->graph->nodes) std::erase(other->dependencies, node);
+  for (Node* other : node->graph->nodes)
+    std::erase(other->dependencies, node);
   if (node->allocation != nullptr) release(node->allocation);
   if (node->child != nullptr) destroy_graph(node->child);
   g_nodes.destroy(node);
 }
 
 void destroy_graph(Graph* graph) {
-  while (!graph->nodes.empty()) destroy_node(graph->nodes.back());
+  while (!graph->nodes.empty())
+    destroy_node(graph->nodes.back());
   g_graph_execs.each([&](GraphExec* exec) {
     if (exec->graph == graph) exec->graph = nullptr;
   });
@@ -251,7 +251,8 @@ Graph* clone(const Graph& graph) {
     twin->graph = copy;
     if (twin->allocation != nullptr) ++twin->allocation->references;
     if (twin->child != nullptr) twin->child = clone(*node->child);
-    for (Node*& dependency : twin->dependencies) dependency = twins[dependency];
+    for (Node*& dependency : twin->dependencies)
+      dependency = twins[dependency];
     twins[node] = twin;
     copy->nodes.push_back(twin);
   }
@@ -267,8 +268,8 @@ CUresult invalidate_capture(Stream& stream) {
 CUresult capture_plain(Stream& stream, NodeType type, std::uint64_t duration_ns) {
   const Guard guard(driver().lock);
   if (stream.capture->invalidated) return kStreamCaptureInvalidated;
-  Node* node = add_node(*stream.capture->graph, type, stream.frontier.data(),
-                        stream.frontier.size());
+  Node* node =
+      add_node(*stream.capture->graph, type, stream.frontier.data(), stream.frontier.size());
   if (node == nullptr) return kOutOfMemory;
   node->duration_ns = duration_ns;
   append_to_capture(stream, node);

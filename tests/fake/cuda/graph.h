@@ -1,8 +1,8 @@
 // Graphs, the memory that their nodes allocate, and captures that make them.
 //
-// Memory nodes have addresses from the start and memory only once they have run: a launch takes what its
-// allocations need from the device's graph memory, which grows in steps of 2 MiB and shrinks only when it
-// is trimmed (cuDeviceGraphMemTrim) or the device's last context goes.
+// Memory nodes have addresses from the start and memory only once they have run: a launch takes
+// what its allocations need from the device's graph memory, which grows in steps of 2 MiB and
+// shrinks only when it is trimmed (cuDeviceGraphMemTrim) or the device's last context goes.
 #pragma once
 
 #include <vector>

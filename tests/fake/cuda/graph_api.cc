@@ -323,8 +323,7 @@ BERTH_CUDA cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph graph, CUgraphNode*,
   ENTER(cuGraphInstantiate_v2, exec);
   return instantiate_for(exec, graph, 0);
 }
-BERTH_CUDA cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
-                                       unsigned long long flags) {
+BERTH_CUDA cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
   ENTER(cuGraphInstantiateWithFlags, exec);
   return instantiate_for(exec, graph, flags);
 }

@@ -1,8 +1,7 @@
 // Memory from elsewhere: other processes (IPC), other interfaces (external memory, graphics).
 #include <cstring>
-#include <vector>
-
 #include <unistd.h>
+#include <vector>
 
 #include "fake/cuda/array.h"
 #include "fake/cuda/memory.h"
@@ -232,7 +231,8 @@ CUresult map_resources(unsigned int count, const CUgraphicsResource* resources, 
     if (!g_resources.is_live(resources[place])) return kInvalidHandle;
     if (resources[place]->mapped == map) return map ? kAlreadyMapped : kNotMapped;
   }
-  for (unsigned int place = 0; place < count; ++place) resources[place]->mapped = map;
+  for (unsigned int place = 0; place < count; ++place)
+    resources[place]->mapped = map;
   return kSuccess;
 }
 
@@ -264,8 +264,7 @@ static CUresult cuGraphicsMapResources_body(const char* entry, bool, unsigned in
   return map_resources(count, resources, true);
 }
 BERTH_STREAM_CALL(cuGraphicsMapResources, ptsz,
-                  (unsigned int count, CUgraphicsResource* resources, CUstream),
-                  (count, resources))
+                  (unsigned int count, CUgraphicsResource* resources, CUstream), (count, resources))
 
 static CUresult cuGraphicsUnmapResources_body(const char* entry, bool, unsigned int count,
                                               CUgraphicsResource* resources) {
@@ -273,8 +272,7 @@ static CUresult cuGraphicsUnmapResources_body(const char* entry, bool, unsigned 
   return map_resources(count, resources, false);
 }
 BERTH_STREAM_CALL(cuGraphicsUnmapResources, ptsz,
-                  (unsigned int count, CUgraphicsResource* resources, CUstream),
-                  (count, resources))
+                  (unsigned int count, CUgraphicsResource* resources, CUstream), (count, resources))
 
 BERTH_CUDA cuGraphicsResourceGetMappedPointer_v2(CUdeviceptr* pointer, std::size_t* bytes,
                                                  CUgraphicsResource resource) {

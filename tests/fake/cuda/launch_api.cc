@@ -46,12 +46,14 @@ static CUresult cuLaunchKernel_body(const char* entry, bool per_thread, CUfuncti
   ENTER_AS(entry);
   return launch_kernel(function, shape, stream, per_thread);
 }
-#define BERTH_LAUNCH_PARAMS                                                                   \
-  (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,        \
-   unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int,            \
+#define BERTH_LAUNCH_PARAMS                                                            \
+  (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, \
+   unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int,     \
    CUstream stream, void**, void**)
-#define BERTH_LAUNCH_SHAPE \
-  Shape { .grid = {grid_x, grid_y, grid_z}, .block = {block_x, block_y, block_z} }
+#define BERTH_LAUNCH_SHAPE                                                   \
+  Shape {                                                                    \
+    .grid = {grid_x, grid_y, grid_z}, .block = { block_x, block_y, block_z } \
+  }
 BERTH_STREAM_CALL(cuLaunchKernel, ptsz, BERTH_LAUNCH_PARAMS,
                   (function, (BERTH_LAUNCH_SHAPE), stream))
 

@@ -11,8 +11,8 @@ using berth::fake::Family;
 
 namespace {
 
-CUresult pitch_of(std::size_t width, std::size_t height, unsigned int element,
-                  std::size_t* pitch, std::uint64_t* bytes) {
+CUresult pitch_of(std::size_t width, std::size_t height, unsigned int element, std::size_t* pitch,
+                  std::uint64_t* bytes) {
   if (width == 0 || height == 0 || (element != 4 && element != 8 && element != 16)) {
     return kInvalidValue;
   }
@@ -68,8 +68,8 @@ BERTH_CUDA cuMemAllocPitch(CUdeviceptr_v1* pointer, unsigned int* pitch, unsigne
 BERTH_CUDA cuMemAllocManaged(CUdeviceptr* pointer, std::size_t bytes, unsigned int flags) {
   ENTER(cuMemAllocManaged, pointer);
   BERTH_CONTEXT(context);
-  if (pointer == nullptr || bytes == 0 || (flags != kAttachGlobal && flags != 2 &&
-                                           flags != kAttachSingle)) {
+  if (pointer == nullptr || bytes == 0 ||
+      (flags != kAttachGlobal && flags != 2 && flags != kAttachSingle)) {
     return kInvalidValue;
   }
   const Guard guard(driver().lock);
@@ -91,8 +91,7 @@ BERTH_CUDA cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* bytes, CUdevi
   return kSuccess;
 }
 
-BERTH_CUDA cuMemGetAddressRange(CUdeviceptr_v1* base, unsigned int* bytes,
-                                CUdeviceptr_v1 pointer) {
+BERTH_CUDA cuMemGetAddressRange(CUdeviceptr_v1* base, unsigned int* bytes, CUdeviceptr_v1 pointer) {
   CUdeviceptr whole = 0;
   std::size_t size = 0;
   const CUresult code = cuMemGetAddressRange_v2(&whole, &size, pointer);
@@ -132,7 +131,8 @@ CUresult give(void* out, T value) {
   return kSuccess;
 }
 
-// Of an address that is no device memory: page-locked host memory has attributes, other memory has not.
+// Of an address that is no device memory: page-locked host memory has attributes, other memory has
+// not.
 CUresult host_attribute(void* data, int attribute, CUdeviceptr pointer) {
   if (!is_host_memory(pointer, 1)) return kInvalidValue;
   switch (attribute) {
@@ -147,8 +147,7 @@ CUresult host_attribute(void* data, int attribute, CUdeviceptr pointer) {
 }
 
 CUresult block_attribute(void* data, int attribute, const Block& block, CUdeviceptr pointer) {
-  const Mapping* mapping =
-      block.kind == BlockKind::reserved ? mapping_at(pointer) : nullptr;
+  const Mapping* mapping = block.kind == BlockKind::reserved ? mapping_at(pointer) : nullptr;
   if (block.kind == BlockKind::reserved && mapping == nullptr && attribute != kRangeStart) {
     return kInvalidValue;
   }
@@ -177,8 +176,7 @@ CUresult block_attribute(void* data, int attribute, const Block& block, CUdevice
                     : 0);
     case kRdmaCapable: return give<unsigned int>(data, 1);
     case kAccessFlags: return give<unsigned int>(data, 3);
-    case kPoolHandle:
-      return give(data, block.kind == BlockKind::pool ? block.pool : nullptr);
+    case kPoolHandle: return give(data, block.kind == BlockKind::pool ? block.pool : nullptr);
     case kMappingSize:
       return give<std::size_t>(data, mapping != nullptr ? mapping->bytes : block.bytes);
     case kMappingBase: return give(data, mapping != nullptr ? mapping->base : block.base);
@@ -245,15 +243,15 @@ BERTH_STREAM_CALL(cuMemPrefetchAsync, ptsz,
                   (CUdeviceptr pointer, std::size_t bytes, CUdevice device, CUstream stream),
                   (pointer, bytes, device, stream))
 
-static CUresult cuMemPrefetchAsync_v2_body(const char* entry, bool per_thread,
-                                           CUdeviceptr pointer, std::size_t bytes, MemLocation,
-                                           unsigned int flags, CUstream handle) {
+static CUresult cuMemPrefetchAsync_v2_body(const char* entry, bool per_thread, CUdeviceptr pointer,
+                                           std::size_t bytes, MemLocation, unsigned int flags,
+                                           CUstream handle) {
   if (flags != 0) return kInvalidValue;
   return cuMemPrefetchAsync_body(entry, per_thread, pointer, bytes, 0, handle);
 }
 BERTH_STREAM_CALL(cuMemPrefetchAsync_v2, ptsz,
-                  (CUdeviceptr pointer, std::size_t bytes, MemLocation location,
-                   unsigned int flags, CUstream stream),
+                  (CUdeviceptr pointer, std::size_t bytes, MemLocation location, unsigned int flags,
+                   CUstream stream),
                   (pointer, bytes, location, flags, stream))
 
 BERTH_CUDA cuMemAdvise(CUdeviceptr pointer, std::size_t bytes, int advice, CUdevice) {

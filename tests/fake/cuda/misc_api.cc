@@ -39,8 +39,7 @@ BERTH_CUDA cuCtxSetLimit(int limit, std::size_t value) {
   if (limit < 0 || limit >= kLimitCount) return kInvalidValue;
   const Guard guard(driver().lock);
   const DeviceEntry& device = driver().entry(context->entry);
-  const std::uint64_t before =
-      bytes_for(device, limit, context->limits[limit], initial_of(limit));
+  const std::uint64_t before = bytes_for(device, limit, context->limits[limit], initial_of(limit));
   const std::uint64_t after = bytes_for(device, limit, value, initial_of(limit));
   if (after > before) {
     if (!driver().books().charge(context->entry, Family::heap, after - before)) return kOutOfMemory;
@@ -153,7 +152,8 @@ BERTH_CUDA cuDeviceGetExecAffinitySupport(int* supported, int, CUdevice device) 
   return kSuccess;
 }
 
-// A green context is a part of the device's primary context: it holds that one for as long as it lives.
+// A green context is a part of the device's primary context: it holds that one for as long as it
+// lives.
 namespace berth::fake::cuda {
 
 struct GreenContext {

@@ -38,8 +38,8 @@ std::uint64_t image_bytes(const void* image, bool* is_text) {
   if (std::memcmp(image, "\177ELF", 4) == 0) {
     // End of the section headers, which stand last.
     const auto headers = read_at<std::uint64_t>(image, 40);
-    return headers + std::uint64_t{read_at<std::uint16_t>(image, 58)} *
-                         read_at<std::uint16_t>(image, 60);
+    return headers +
+           std::uint64_t{read_at<std::uint16_t>(image, 58)} * read_at<std::uint16_t>(image, 60);
   }
   *is_text = true;
   return std::strlen(static_cast<const char*>(image));
@@ -47,9 +47,11 @@ std::uint64_t image_bytes(const void* image, bool* is_text) {
 
 std::uint64_t declared_duration(const std::string& name) {
   std::size_t unit = name.size();
-  while (unit > 0 && std::isalpha(static_cast<unsigned char>(name[unit - 1])) != 0) --unit;
+  while (unit > 0 && std::isalpha(static_cast<unsigned char>(name[unit - 1])) != 0)
+    --unit;
   std::size_t digits = unit;
-  while (digits > 0 && std::isdigit(static_cast<unsigned char>(name[digits - 1])) != 0) --digits;
+  while (digits > 0 && std::isdigit(static_cast<unsigned char>(name[digits - 1])) != 0)
+    --digits;
   if (digits == unit || digits == 0 || name[digits - 1] != '_') return 0;
   const std::string word = name.substr(unit);
   const std::uint64_t value = std::strtoull(name.c_str() + digits, nullptr, 10);
@@ -146,8 +148,10 @@ void unload(Module* module) {
   if (module->context != nullptr) {
     driver().books().release(module->context->entry, Family::module, module->physical);
   }
-  for (const auto& [name, function] : module->functions) g_functions.destroy(function);
-  for (const auto& [name, block] : module->globals) driver().space.give_back(block);
+  for (const auto& [name, function] : module->functions)
+    g_functions.destroy(function);
+  for (const auto& [name, block] : module->globals)
+    driver().space.give_back(block);
   g_modules.destroy(module);
 }
 
@@ -179,9 +183,8 @@ CUresult in_context(Library& library, Context& context, Module** module) {
 }
 
 std::uint64_t duration_of(const Function& function) {
-  return function.duration_ns != 0
-             ? function.duration_ns
-             : driver().header().launch_ns.load(std::memory_order_relaxed);
+  return function.duration_ns != 0 ? function.duration_ns
+                                   : driver().header().launch_ns.load(std::memory_order_relaxed);
 }
 
 }  // namespace berth::fake::cuda

@@ -1,8 +1,9 @@
 // Modules, libraries and the functions in them.
 //
-// The fake runs no code. A module takes the memory of its image; any function can be found in an image
-// that is not text, and in PTX those that it declares. A function whose name ends in a duration, like
-// "busy_250us", "train_10ms" or "step_1s", occupies the device that long when it is launched.
+// The fake runs no code. A module takes the memory of its image; any function can be found in an
+// image that is not text, and in PTX those that it declares. A function whose name ends in a
+// duration, like "busy_250us", "train_10ms" or "step_1s", occupies the device that long when it is
+// launched.
 #pragma once
 
 #include <map>

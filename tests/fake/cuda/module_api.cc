@@ -116,8 +116,8 @@ BERTH_CUDA cuModuleGetTexRef(void** reference, CUmodule module, const char* name
   return kSuccess;
 }
 
-BERTH_CUDA cuLibraryLoadData(CUlibrary* library, const void* code, int*, void**, unsigned int,
-                             int*, void**, unsigned int) {
+BERTH_CUDA cuLibraryLoadData(CUlibrary* library, const void* code, int*, void**, unsigned int, int*,
+                             void**, unsigned int) {
   ENTER(cuLibraryLoadData, library);
   if (library == nullptr || code == nullptr) return kInvalidValue;
   const Guard guard(driver().lock);
@@ -155,7 +155,8 @@ BERTH_CUDA cuLibraryUnload(CUlibrary library) {
   ENTER(cuLibraryUnload);
   const Guard guard(driver().lock);
   if (!g_libraries.is_live(library)) return kInvalidHandle;
-  for (const auto& [context, module] : library->modules) unload(module);
+  for (const auto& [context, module] : library->modules)
+    unload(module);
   unload(library->image);
   g_libraries.destroy(library);
   return kSuccess;
@@ -233,7 +234,8 @@ BERTH_CUDA cuFuncGetModule(CUmodule* module, CUfunction function) {
 }
 
 static CUresult function_attribute(int* value, int attribute, const Function* function) {
-  // By number: threads per block, shared, const, local bytes, registers, PTX and binary version, ...
+  // By number: threads per block, shared, const, local bytes, registers, PTX and binary version,
+  // ...
   constexpr int kValues[] = {1024, 0, 0, 0, 32, 80, 80, 0, 49152, -1, 0, 0, 0, 0, 0, 0};
   if (value == nullptr || attribute < 0 || attribute > 15) return kInvalidValue;
   const Guard guard(driver().lock);

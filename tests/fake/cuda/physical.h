@@ -1,7 +1,9 @@
-// Virtual memory management: physical memory by handle, addresses by reservation, and what joins them.
+// Virtual memory management: physical memory by handle, addresses by reservation, and what joins
+// them.
 //
-// A handle's memory is held as long as anything refers to it: its creation, every retain, every mapping.
-// Physical memory that was imported belongs to the exporter; this process only keeps it alive (shares.h).
+// A handle's memory is held as long as anything refers to it: its creation, every retain, every
+// mapping. Physical memory that was imported belongs to the exporter; this process only keeps it
+// alive (shares.h).
 #pragma once
 
 #include <vector>

@@ -155,7 +155,8 @@ void drop_pools(int entry) {
   g_pools.each([&](Pool* pool) {
     if (pool->entry != entry) return;
     const bool stays = !pool->destroyed;  // ends with its last block
-    while (stays && pool->first_block != nullptr) free_now(pool->first_block);
+    while (stays && pool->first_block != nullptr)
+      free_now(pool->first_block);
     if (stays) shrink(*pool, 0);
   });
 }

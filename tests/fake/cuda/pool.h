@@ -1,8 +1,8 @@
 // Memory pools: memory that is reserved in steps of 2 MiB and given back late.
 //
-// What a pool holds physically is `reserved`; blocks in use are part of it. A free returns bytes to the
-// pool; the pool returns them to the device when a stream, event or context is synchronised, down to its
-// release threshold, or when it is trimmed.
+// What a pool holds physically is `reserved`; blocks in use are part of it. A free returns bytes to
+// the pool; the pool returns them to the device when a stream, event or context is synchronised,
+// down to its release threshold, or when it is trimmed.
 #pragma once
 
 #include "fake/cuda/memory.h"
@@ -45,7 +45,8 @@ void free_to_pool(Block* block, std::uint64_t when);
 void trim(Pool& pool, std::uint64_t keep);
 // Frees whose time has come.
 void settle_pending_frees();
-// The same, then reserves above their thresholds go back to the device: what a synchronisation does.
+// The same, then reserves above their thresholds go back to the device: what a synchronisation
+// does.
 void settle_pools();
 void destroy_pool(Pool* pool);
 bool pools_are_clean();

@@ -1,7 +1,6 @@
 #include "fake/cuda/shares.h"
 
 #include <cstring>
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -70,7 +69,8 @@ std::uint64_t export_share(int entry, Family family, std::uint64_t bytes) {
     share.bytes = bytes;
     share.id = books.state().header.share_ids.fetch_add(1) + 1;
     share.released.store(0);
-    for (Word& importer : share.importer) importer.store(0);
+    for (Word& importer : share.importer)
+      importer.store(0);
     share.used.store(2, std::memory_order_release);
     books.state().header.charge_special.fetch_or(kChargeShares);
     return share.id;

@@ -1,9 +1,9 @@
 // Streams, events and the device's time line.
 //
-// Work has a duration that a kernel declares (module.h) and is 0 otherwise. A device does one kernel at a
-// time: its time line lies in the state file, so that kernels of several processes queue up behind each
-// other as they do on a card that is shared in time slices. Nothing runs in the background: what ends
-// when is computed at launch, and waiting is sleeping until then.
+// Work has a duration that a kernel declares (module.h) and is 0 otherwise. A device does one
+// kernel at a time: its time line lies in the state file, so that kernels of several processes
+// queue up behind each other as they do on a card that is shared in time slices. Nothing runs in
+// the background: what ends when is computed at launch, and waiting is sleeping until then.
 #pragma once
 
 #include <vector>
@@ -40,8 +40,8 @@ extern Slab<Event> g_events;
 inline constexpr std::uintptr_t kLegacyStream = 1;
 inline constexpr std::uintptr_t kPerThreadStream = 2;
 
-// What a program's handle means in the current context: 0 is the legacy stream, or the thread's own for
-// the per-thread forms.
+// What a program's handle means in the current context: 0 is the legacy stream, or the thread's own
+// for the per-thread forms.
 CUresult resolve(CUstream handle, bool per_thread, Stream** stream);
 
 // Puts `duration_ns` of work on the stream: starts when stream, legacy order and device allow.
@@ -57,7 +57,8 @@ std::uint64_t context_idle_at(const Context& context);
 void sleep_until_idle(std::uint64_t when);
 bool is_past(std::uint64_t when);
 
-// With the lock held: the built-in streams of a new context, and all streams and events of a dying one.
+// With the lock held: the built-in streams of a new context, and all streams and events of a dying
+// one.
 bool make_streams(Context& context);
 void drop_streams(Context& context);
 
@@ -65,26 +66,24 @@ void drop_streams(Context& context);
 
 // Defines NAME and its per-thread form NAME_SUFFIX by a function NAME_body(entry, per_thread, ...).
 #define BERTH_UNWRAP(...) __VA_ARGS__
-#define BERTH_STREAM_CALL(name, suffix, params, arguments)                 \
-  BERTH_CUDA name params {                                                 \
-    return name##_body(#name, false, BERTH_UNWRAP arguments);              \
-  }                                                                        \
-  BERTH_CUDA name##_##suffix params {                                      \
-    return name##_body(#name "_" #suffix, true, BERTH_UNWRAP arguments);   \
+#define BERTH_STREAM_CALL(name, suffix, params, arguments)                             \
+  BERTH_CUDA name params { return name##_body(#name, false, BERTH_UNWRAP arguments); } \
+  BERTH_CUDA name##_##suffix params {                                                  \
+    return name##_body(#name "_" #suffix, true, BERTH_UNWRAP arguments);               \
   }
 #define ENTER_AS(entry, ...)                                                              \
   if (const CUresult stop = ::berth::fake::cuda::enter(entry __VA_OPT__(, ) __VA_ARGS__); \
       stop != ::berth::fake::cuda::kSuccess)                                              \
   return stop
 // A stream of the current context, or the error that says why not.
-#define BERTH_RESOLVE(handle, per_thread, name)                                    \
-  ::berth::fake::cuda::Stream* name = nullptr;                                     \
+#define BERTH_RESOLVE(handle, per_thread, name)                                     \
+  ::berth::fake::cuda::Stream* name = nullptr;                                      \
   if (const CUresult bad = ::berth::fake::cuda::resolve(handle, per_thread, &name); \
-      bad != ::berth::fake::cuda::kSuccess)                                        \
+      bad != ::berth::fake::cuda::kSuccess)                                         \
   return bad
 // The current context, or the error that says why there is none.
-#define BERTH_CONTEXT(name)                                               \
-  ::berth::fake::cuda::Context* name = nullptr;                           \
-  if (const CUresult bad = ::berth::fake::cuda::current_context(&name);   \
-      bad != ::berth::fake::cuda::kSuccess)                               \
+#define BERTH_CONTEXT(name)                                             \
+  ::berth::fake::cuda::Context* name = nullptr;                         \
+  if (const CUresult bad = ::berth::fake::cuda::current_context(&name); \
+      bad != ::berth::fake::cuda::kSuccess)                             \
   return bad

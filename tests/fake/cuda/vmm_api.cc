@@ -38,7 +38,8 @@ CUmemGenericAllocationHandle handle_of(Physical* physical) {
 
 void drop_reference(Physical* physical) {
   if (--physical->references > 0) return;
-  for (Physical* part : physical->bound) drop_reference(part);
+  for (Physical* part : physical->bound)
+    drop_reference(part);
   if (physical->imported) {
     leave_share(physical->share_id);
   } else {
@@ -100,8 +101,8 @@ Block* reservation(std::uint64_t address, std::uint64_t bytes) {
 
 }  // namespace
 
-BERTH_CUDA cuMemGetAllocationGranularity(std::size_t* granularity,
-                                         const AllocationProp* properties, int option) {
+BERTH_CUDA cuMemGetAllocationGranularity(std::size_t* granularity, const AllocationProp* properties,
+                                         int option) {
   ENTER(cuMemGetAllocationGranularity, granularity);
   int entry = 0;
   if (granularity == nullptr || option < 0 || option > 1) return kInvalidValue;
@@ -196,16 +197,15 @@ BERTH_CUDA cuMemMap(CUdeviceptr pointer, std::size_t bytes, std::size_t offset,
   const Guard guard(driver().lock);
   Physical* physical = physical_of(handle);
   if (physical == nullptr || flags != 0 || bytes == 0 || bytes % kVmmGranule != 0 ||
-      pointer % kVmmGranule != 0 || offset > physical->bytes ||
-      bytes > physical->bytes - offset || reservation(pointer, bytes) == nullptr) {
+      pointer % kVmmGranule != 0 || offset > physical->bytes || bytes > physical->bytes - offset ||
+      reservation(pointer, bytes) == nullptr) {
     return kInvalidValue;
   }
   const auto next = mappings().lower_bound(pointer);
-  const bool taken = mapping_at(pointer) != nullptr ||
-                     (next != mappings().end() && next->first < pointer + bytes);
+  const bool taken =
+      mapping_at(pointer) != nullptr || (next != mappings().end() && next->first < pointer + bytes);
   if (taken) return kAlreadyMapped;
-  mappings()[pointer] = {
-      .base = pointer, .bytes = bytes, .offset = offset, .physical = physical};
+  mappings()[pointer] = {.base = pointer, .bytes = bytes, .offset = offset, .physical = physical};
   ++physical->references;
   return kSuccess;
 }
@@ -276,7 +276,8 @@ static_assert(sizeof(ArrayMapInfo) == 96 && offsetof(ArrayMapInfo, handle) == 64
 
 std::uint64_t tile_of(const ArrayMapInfo& info) {
   std::uint64_t key = static_cast<std::uint64_t>(info.subresource_type);
-  for (int word = 0; word < 5; ++word) key = key * 0x100000001B3ULL ^ info.place[word];
+  for (int word = 0; word < 5; ++word)
+    key = key * 0x100000001B3ULL ^ info.place[word];
   return key;
 }
 
