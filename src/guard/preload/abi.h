@@ -117,6 +117,7 @@ static_assert(sizeof(LaunchParams) == 56 && offsetof(LaunchParams, stream) == 40
 // Values of enumerations.
 inline constexpr int kPointerDeviceOrdinal = 9;
 inline constexpr int kPointerPool = 17;
+inline constexpr int kPoolThreshold = 4;
 inline constexpr int kPoolReserved = 5;
 inline constexpr int kPoolUsed = 7;
 inline constexpr int kGraphUsed = 0;

@@ -2,6 +2,7 @@
 
 #include "guard/preload/books.h"
 #include "guard/preload/grant.h"
+#include "guard/preload/pools.h"
 #include "guard/preload/real.h"
 
 namespace berth::guard {
@@ -49,8 +50,10 @@ std::uint32_t add(Local& own, CuHandle handle, const Context& like, int target) 
   if (lives) return kContexts;
   entry.ordinal = like.ordinal;
   entry.charged = like.charged;
-  for (std::uint64_t& bytes : entry.limits)
-    bytes = 0;
+  for (int limit = 0; limit <= kLimitHeap; ++limit) {
+    entry.limits[limit] = 0;
+    entry.initial[limit] = 0;
+  }
   entry.created_here = like.created_here;
   entry.sample.store(0);
   entry.start = nullptr;  // the events of a former context died with it
@@ -73,6 +76,9 @@ void forget(Local& own, std::uint32_t index) {
   }
   if (target >= 0) release(target, bytes);
   drop_objects_of(index);
+  // With a device's last context its pools and graph memory may go.
+  pool_memory_freed();
+  settle_dirty_pools();
 }
 
 // A context that nobody saw created, met at its first counted call.
@@ -208,21 +214,34 @@ std::uint64_t limit_bytes(int limit, std::uint64_t value) {
   return times(value, static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(threads));
 }
 
-void add_limit_charge(std::uint32_t context, int limit, std::uint64_t bytes) {
-  if (context >= kContexts || limit < 0 || limit > kLimitHeap) return;
-  Local& own = *local();
-  const Locked locked(own.lock);
-  own.contexts[context].limits[limit] += bytes;
+std::uint64_t limit_charge(std::uint32_t context, int limit, std::uint64_t before,
+                           std::uint64_t value) {
+  if (context >= kContexts) return 0;
+  std::uint64_t initial = 0;
+  {
+    const Locked locked(local()->lock);
+    std::uint64_t& known = local()->contexts[context].initial[limit];
+    if (known == 0) known = before + 1;
+    initial = known - 1;
+  }
+  const std::uint64_t began = limit_bytes(limit, initial);
+  const std::uint64_t now = limit_bytes(limit, value);
+  return now > began ? now - began : 0;
 }
 
-std::uint64_t take_limit_charge(std::uint32_t context, int limit, std::uint64_t bytes) {
-  if (context >= kContexts || limit < 0 || limit > kLimitHeap) return 0;
-  Local& own = *local();
-  const Locked locked(own.lock);
-  std::uint64_t& charged = own.contexts[context].limits[limit];
-  const std::uint64_t taken = bytes < charged ? bytes : charged;
-  charged -= taken;
-  return taken;
+std::uint64_t charged_for_limit(std::uint32_t context, int limit) {
+  if (context >= kContexts) return 0;
+  const Locked locked(local()->lock);
+  return local()->contexts[context].limits[limit];
+}
+
+std::uint64_t remember_limit_charge(std::uint32_t context, int limit, std::uint64_t bytes) {
+  if (context >= kContexts) return 0;
+  const Locked locked(local()->lock);
+  std::uint64_t& charged = local()->contexts[context].limits[limit];
+  const std::uint64_t old = charged;
+  charged = bytes;
+  return old;
 }
 
 }  // namespace berth::guard

@@ -45,10 +45,14 @@ void count_retain(CuDevice device, int change);
 // The context of a green context: its memory is the primary one's.
 void enter_green(CuHandle context);
 
-// Context limits. The charge of `limit` at `value` bytes of the driver's own unit.
+// Context limits: charged is what they take beyond the values the context began with, which
+// `context_bytes` covers. Bytes of `limit` at `value` of the driver's own unit.
 std::uint64_t limit_bytes(int limit, std::uint64_t value);
-void add_limit_charge(std::uint32_t context, int limit, std::uint64_t bytes);
-// Takes at most `bytes` off and returns what was taken.
-std::uint64_t take_limit_charge(std::uint32_t context, int limit, std::uint64_t bytes);
+// The charge of a limit at `value` where it was `before`, and what is charged for it now.
+std::uint64_t limit_charge(std::uint32_t context, int limit, std::uint64_t before,
+                           std::uint64_t value);
+std::uint64_t charged_for_limit(std::uint32_t context, int limit);
+// Sets the remembered charge and returns the old one.
+std::uint64_t remember_limit_charge(std::uint32_t context, int limit, std::uint64_t bytes);
 
 }  // namespace berth::guard

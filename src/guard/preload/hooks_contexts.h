@@ -130,21 +130,20 @@ int ctx_set_limit(int limit, Size value) {
   if (place.target == kUntouched || driver<Name::cuCtxGetLimit>(&before, limit) != kCudaSuccess) {
     return driver<kName>(limit, value);
   }
-  const std::uint64_t had = limit_bytes(limit, before);
-  const std::uint64_t wanted = limit_bytes(limit, value);
+  const std::uint64_t had = charged_for_limit(place.context, limit);
+  const std::uint64_t wanted = limit_charge(place.context, limit, before, value);
   Reservation reservation(place.target, wanted > had ? wanted - had : 0);
   if (!reservation.granted()) return kCudaOutOfMemory;
   const int code = driver<kName>(limit, value);
   if (code != kCudaSuccess) return code;
-  add_limit_charge(place.context, limit, reservation.keep());
   // The driver may have taken another value.
   Size now = value;
   driver<Name::cuCtxGetLimit>(&now, limit);
-  const std::uint64_t has = limit_bytes(limit, now);
-  const std::uint64_t expected = wanted > had ? wanted : had;
-  if (has < expected) {
-    release(place.target, take_limit_charge(place.context, limit, expected - has));
-  }
+  const std::uint64_t paid = had + reservation.keep();
+  std::uint64_t due = limit_charge(place.context, limit, before, now);
+  if (due > paid) due = paid;  // uncounted, or more than asked: not ours to refuse any more
+  release(place.target, paid - due);
+  remember_limit_charge(place.context, limit, due);
   return code;
 }
 

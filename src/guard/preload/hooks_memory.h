@@ -45,8 +45,10 @@ int mem_alloc_v1(unsigned* out, unsigned bytes) {
 template <Name kName>
 int mem_free(CuPtr pointer) {
   const Call call;
+  const OrphanBlock orphan = orphan_block(pointer);
   const int code = driver<kName>(pointer);
   if (code != kCudaSuccess || pointer == 0 || !call.counts()) return code;
+  orphan_block_freed(orphan);
   if (!drop(local()->pointers, pointer)) pool_memory_freed();
   return code;
 }

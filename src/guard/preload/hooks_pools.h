@@ -61,8 +61,10 @@ int mem_alloc_from_pool(CuPtr* out, Size bytes, CuHandle pool, CuHandle stream) 
 template <Name kName>
 int mem_free_async(CuPtr pointer, CuHandle stream) {
   const Call call;
+  const OrphanBlock orphan = orphan_block(pointer);
   const int code = driver<kName>(pointer, stream);
   if (code != kCudaSuccess || pointer == 0 || !call.counts()) return code;
+  orphan_block_freed(orphan);
   if (!drop(local()->pointers, pointer)) pool_memory_freed();
   return code;
 }
@@ -90,8 +92,10 @@ int pool_import(CuHandle* out, void* handle, int type, Flags64 flags) {
 template <Name kName>
 int pool_destroy(CuHandle pool) {
   const Call call;
+  if (!call.counts()) return driver<kName>(pool);
+  const PoolEnd end = before_pool_ends(pool);
   const int code = driver<kName>(pool);
-  if (code == kCudaSuccess && call.counts()) pool_gone(pool);
+  if (code == kCudaSuccess) pool_gone(pool, end);
   return code;
 }
 

@@ -71,9 +71,10 @@ struct Context {
   std::atomic<std::uint64_t> handle;
   std::atomic<std::int32_t> target;
   std::int32_t ordinal;
-  std::uint64_t charged;    // for the context itself
-  std::uint64_t limits[3];  // for raised context limits, by CU_LIMIT_*
-  bool created_here;        // by a visible cuCtxCreate, so not a primary one
+  std::uint64_t charged;     // for the context itself
+  std::uint64_t limits[3];   // for raised context limits, by CU_LIMIT_*
+  std::uint64_t initial[3];  // their values before the first change, plus one; 0: none yet
+  bool created_here;         // by a visible cuCtxCreate, so not a primary one
   // A pair of events around one launch (launch.h).
   std::atomic<std::uint8_t> sample;
   void* start;
@@ -90,6 +91,11 @@ struct Pool {
   std::uint64_t charged;
   bool live;
   SpinLock lock;
+  // A pool that was destroyed while blocks of it live: the driver may not be asked about it any
+  // more, so its blocks are counted down.
+  bool orphan;
+  std::uint64_t used;
+  std::uint64_t threshold;
 };
 inline constexpr std::uint32_t kPoolsPerChunk = 64;
 struct PoolChunk {
@@ -142,6 +148,7 @@ struct Local {
   std::uint32_t retains[64];  // visible retains of the primary context, by ordinal
 
   PoolChunk first_pools;
+  std::atomic<std::uint32_t> orphans;  // pools, see Pool::orphan
   std::atomic<bool> pools_dirty;
   std::atomic<bool> has_graphs;         // any executable with memory nodes
   std::atomic<std::uint32_t> captures;  // in flight

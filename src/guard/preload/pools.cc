@@ -52,6 +52,7 @@ Pool* find_or_make(std::uint64_t handle, int target, CuDevice device) {
         free->target = target;
         free->ordinal = device;
         free->charged = 0;
+        free->orphan = false;
         free->live = true;
         return free;
       }
@@ -61,6 +62,24 @@ Pool* find_or_make(std::uint64_t handle, int target, CuDevice device) {
     if (more == nullptr) return nullptr;
   }
   return nullptr;
+}
+
+// Requires: pool.lock is held.
+void end_pool(Pool& pool) {
+  if (pool.target != kUntouched) release(pool.target, pool.charged);
+  pool.charged = 0;
+  const Locked books(local()->lock);
+  pool.live = false;
+}
+
+// A destroyed pool shrinks as the driver's rule for living ones says.
+// Requires: pool.lock is held.
+void settle_orphan(Pool& pool) {
+  const std::uint64_t kept = pool.used > pool.threshold ? pool.used : pool.threshold;
+  const std::uint64_t most = round_up(kept, kPoolGrain);
+  if (most >= pool.charged) return;
+  release(pool.target, pool.charged - most);
+  pool.charged = most;
 }
 
 }  // namespace
@@ -104,6 +123,10 @@ bool settle_pool(Pool& pool, Reservation& reservation) {
 
 void settle_pool(Pool& pool) {
   const Locked locked(pool.lock);
+  if (pool.orphan) {
+    settle_orphan(pool);
+    return;
+  }
   bool good = false;
   const std::uint64_t reserved = read_attribute(pool, kPoolReserved, kGraphReserved, good);
   if (!good || pool.target == kUntouched || !pool.live) return;
@@ -123,14 +146,54 @@ bool has_slack(Pool& pool, std::uint64_t bytes) {
   return good && used <= reserved && reserved - used >= bytes;
 }
 
-void pool_gone(CuHandle handle) {
+PoolEnd before_pool_ends(CuHandle handle) {
+  PoolEnd end;
+  Pool* pool = known_pool(handle);
+  if (pool == nullptr || pool->target == kUntouched) return end;
+  bool good = false;
+  end.used = read_attribute(*pool, kPoolUsed, kGraphUsed, good);
+  end.threshold = read_attribute(*pool, kPoolThreshold, kGraphUsed, good);
+  return end;
+}
+
+void pool_gone(CuHandle handle, const PoolEnd& end) {
   Pool* pool = known_pool(handle);
   if (pool == nullptr) return;
   const Locked locked(pool->lock);
-  if (pool->target != kUntouched) release(pool->target, pool->charged);
-  pool->charged = 0;
-  const Locked books(local()->lock);
-  pool->live = false;
+  if (end.used != 0 && pool->target != kUntouched) {
+    pool->orphan = true;
+    pool->used = end.used;
+    pool->threshold = end.threshold;
+    local()->orphans.fetch_add(1, std::memory_order_acq_rel);
+    pool_memory_freed();
+    return;
+  }
+  end_pool(*pool);
+}
+
+OrphanBlock find_orphan_block(CuPtr pointer) {
+  CuHandle handle = nullptr;
+  Size bytes = 0;
+  CuPtr base = 0;
+  if (driver<Name::cuPointerGetAttribute>(static_cast<void*>(&handle), kPointerPool, pointer) !=
+          kCudaSuccess ||
+      driver<Name::cuMemGetAddressRange_v2>(&base, &bytes, pointer) != kCudaSuccess) {
+    return {};
+  }
+  Pool* pool = known_pool(handle);
+  if (pool == nullptr || !pool->orphan) return {};
+  return {.pool = pool, .bytes = round_up(bytes, kGrain)};
+}
+
+void orphan_block_freed(const OrphanBlock& block) {
+  if (block.pool == nullptr) return;
+  const Locked locked(block.pool->lock);
+  if (!block.pool->orphan) return;
+  block.pool->used -= block.bytes < block.pool->used ? block.bytes : block.pool->used;
+  if (block.pool->used != 0) return;
+  block.pool->orphan = false;
+  local()->orphans.fetch_sub(1, std::memory_order_acq_rel);
+  end_pool(*block.pool);
 }
 
 void pool_memory_freed() {

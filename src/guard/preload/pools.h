@@ -30,8 +30,28 @@ void settle_pool(Pool& pool);
 // True if the pool could serve `bytes` from what it has reserved and does not use.
 bool has_slack(Pool& pool, std::uint64_t bytes);
 
-// The driver has destroyed the pool. What it still lends out is read until it is gone.
-void pool_gone(CuHandle pool);
+// What must be known of a pool before the driver destroys it.
+struct PoolEnd {
+  std::uint64_t used = 0;
+  std::uint64_t threshold = 0;
+};
+PoolEnd before_pool_ends(CuHandle pool);
+// The driver has destroyed the pool. Blocks that live on keep their memory, and their charge.
+void pool_gone(CuHandle pool, const PoolEnd& end);
+
+// A block of a destroyed pool, found out before it is freed; and freed.
+struct OrphanBlock {
+  Pool* pool = nullptr;
+  std::uint64_t bytes = 0;
+};
+OrphanBlock find_orphan_block(CuPtr pointer);
+void orphan_block_freed(const OrphanBlock& block);
+
+inline OrphanBlock orphan_block(CuPtr pointer) {
+  const Local* own = g_local.load(std::memory_order_relaxed);
+  if (own == nullptr || own->orphans.load(std::memory_order_acquire) == 0) return {};
+  return find_orphan_block(pointer);
+}
 
 // Some pool's memory was freed: settle at the next synchronisation.
 void pool_memory_freed();
