@@ -5,7 +5,8 @@
 
 SYMBOLS are cuda/symbols.txt or nvml/symbols.txt. Written are
   stubs.cc      a weak definition of each symbol that refuses politely; what the fake implements overrides it
-  names.cc      the names by id and, for cuda, the table behind cuGetProcAddress
+  list.cc       the names by number
+  table.cc      for cuda, what stands behind cuGetProcAddress; for nvml empty
   LINE.map      a linker version script per driver line with the symbols that it exports; all.map has every one
 """
 
@@ -43,27 +44,34 @@ def stubs(kind, symbols):
     yield "}"
 
 
-def names(kind, table):
-    yield "// Generated from symbols.txt: names by number; for cuda the table behind cuGetProcAddress."
+def name_list(kind, table):
+    yield "// Generated from symbols.txt: names by number."
     yield f'#include "fake/{kind}/names.h"'
-    yield ""
-    yield 'extern "C" {'
-    yield from (f"int {row[0]}();" for row in table)
-    yield "}"
     yield ""
     yield f"namespace berth::fake::{kind} {{"
     yield "const char* const kNames[] = {"
     yield from (f'    "{row[0]}",' for row in table)
     yield "};"
     yield f"const int kNameCount = {len(table)};"
-    if kind == "cuda":
-        streams = {"-": 0, "ptsz": 1, "ptds": 1}
-        obtainable = [(row[1], streams[row[3]], int(row[2]), row[0], n) for n, row in enumerate(table) if row[1] != "-"]
-        yield "const Obtainable kObtainable[] = {"
-        for base, stream, version, symbol, number in sorted(obtainable):
-            yield f'    {{"{base}", {stream}, {version}, {number}, reinterpret_cast<void*>(&{symbol})}},'
-        yield "};"
-        yield f"const int kObtainableCount = {len(obtainable)};"
+    yield f"}}  // namespace berth::fake::{kind}"
+
+
+def obtainable(kind, table):
+    yield "// Generated from symbols.txt: what cuGetProcAddress can answer."
+    yield f'#include "fake/{kind}/names.h"'
+    if kind != "cuda":
+        return
+    yield 'extern "C" {'
+    yield from (f"int {row[0]}();" for row in table)
+    yield "}"
+    yield f"namespace berth::fake::{kind} {{"
+    streams = {"-": 0, "ptsz": 1, "ptds": 1}
+    rows_ = [(row[1], streams[row[3]], int(row[2]), row[0], n) for n, row in enumerate(table) if row[1] != "-"]
+    yield "const Obtainable kObtainable[] = {"
+    for base, stream, version, symbol, number in sorted(rows_):
+        yield f'    {{"{base}", {stream}, {version}, {number}, reinterpret_cast<void*>(&{symbol})}},'
+    yield "};"
+    yield f"const int kObtainableCount = {len(rows_)};"
     yield f"}}  // namespace berth::fake::{kind}"
 
 
@@ -84,7 +92,8 @@ def main(arguments):
     assert len(symbols) == len(set(symbols)), "a symbol stands twice in the list"
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / "stubs.cc", stubs(kind, symbols))
-    write(folder / "names.cc", names(kind, table))
+    write(folder / "list.cc", name_list(kind, table))
+    write(folder / "table.cc", obtainable(kind, table))
     for line in CUDA_LINES:
         write(folder / f"{line}.map", version_script(exported(kind, table, line)))
 

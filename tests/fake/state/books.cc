@@ -165,7 +165,11 @@ void Books::forget_slot() {
 }
 
 bool Books::lives(int slot) {
-  return slot == slot_ || owner_lives(state_->owners[slot], slot, fd(), file_, own_);
+  const Owner& owner = state_->owners[slot];
+  if (owner.ready.load(std::memory_order_acquire) == 0) return false;
+  // A client of the driver before a reload may still run, but its memory is gone.
+  if (owner.driver_epoch != state_->header.epoch.load(std::memory_order_relaxed)) return false;
+  return slot == slot_ || owner_lives(owner, slot, fd(), file_, own_);
 }
 
 std::uint32_t Books::pid_of(int slot) {

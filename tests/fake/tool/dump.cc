@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "fake/cuda/names.h"
+#include "fake/nvml/names.h"
+
 namespace berth::fake::tool {
 
 namespace {
@@ -91,6 +94,32 @@ Json faults_json(const State& state) {
   return list;
 }
 
+Json limits_json(Books& books) {
+  Json list = Json::array();
+  for (const MemoryLimit& limit : books.state().limits) {
+    if (limit.used.load() != 2) continue;
+    const auto device = static_cast<int>(limit.device);
+    list.push_back({{"cgroup", limit.cgroup},
+                    {"device", books.state().devices[device].uuid_text},
+                    {"soft", limit.soft.load()},
+                    {"hard", limit.hard.load()},
+                    {"used", books.group_use(device, limit.cgroup)}});
+  }
+  return list;
+}
+
+// Entry points that were called, by name: counted after `set count=on`; refused ones always.
+Json counts_json(const Word (&cuda)[kMaxCounters], const Word (&nvml)[kMaxCounters]) {
+  Json counts = Json::object();
+  for (int number = 0; number < cuda::kNameCount; ++number) {
+    if (cuda[number].load() != 0) counts[cuda::kNames[number]] = cuda[number].load();
+  }
+  for (int number = 0; number < nvml::kNameCount; ++number) {
+    if (nvml[number].load() != 0) counts[nvml::kNames[number]] = nvml[number].load();
+  }
+  return counts;
+}
+
 }  // namespace
 
 std::string dump_json(Books& books) {
@@ -99,7 +128,7 @@ std::string dump_json(Books& books) {
   for (int device = 0; device < books.device_count(); ++device) {
     if (books.state().devices[device].used != 0) devices.push_back(device_json(books, device));
   }
-  const Json document = {{"node", header.node},         {"driver", header.driver},
+  Json document = {{"node", header.node},         {"driver", header.driver},
                          {"cuda", header.cuda_version}, {"epoch", header.epoch.load()},
                          {"devices", devices},          {"faults", faults_json(books.state())}};
   return document.dump(2) + "\n";

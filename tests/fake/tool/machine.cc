@@ -15,6 +15,7 @@
 
 #include "base/printable.h"
 #include "fake/state/layout.h"
+#include "fake/tool/instances.h"
 #include "fake/tool/models.h"
 #include "scenario/fleet_spec.h"
 #include "scenario/script.h"
@@ -53,28 +54,6 @@ Result<core::Node> node_of(const Machine& machine) {
       fmt::format("--node '{}' is not in the fleet, which has {}", printable(machine.node), names));
 }
 
-// "GPU-1a2b3c4d-…" -> 16 bytes; an identity that is no UUID gets bytes derived from its text.
-void fill_uuid(DeviceEntry& entry, const std::string& text) {
-  (void)std::snprintf(entry.uuid_text, sizeof entry.uuid_text, "%s", text.c_str());
-  std::string digits;
-  for (const char c : text.substr(text.find('-') == std::string::npos ? 0 : text.find('-'))) {
-    if (std::isxdigit(static_cast<unsigned char>(c)) != 0) digits += c;
-  }
-  if (digits.size() == 32) {
-    for (std::size_t place = 0; place < 16; ++place) {
-      entry.uuid[place] =
-          static_cast<std::uint8_t>(std::stoul(digits.substr(place * 2, 2), nullptr, 16));
-    }
-    return;
-  }
-  std::uint64_t hash = 0xCBF29CE484222325ULL;
-  for (std::size_t place = 0; place < 16; ++place) {
-    for (const char c : text)
-      hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001B3ULL;
-    entry.uuid[place] = static_cast<std::uint8_t>(hash >> 56U);
-  }
-}
-
 // What a driver keeps for itself: 0.7 %, in whole MiB.
 std::uint64_t default_reserved(std::uint64_t total) { return ((total / 1000 * 7) >> 20U) << 20U; }
 
@@ -110,14 +89,36 @@ Result<void> fill_device(const Machine& machine, const core::Device& device, Dev
   return success();
 }
 
+// Instances that a fleet file describes belong to the GPU that it names, or to the last one before them.
+Result<void> join_instances(State& state, const core::Node& node, int count) {
+  int gpu = -1;
+  for (int device = 0; device < count; ++device) {
+    DeviceEntry& entry = state.devices[device];
+    const core::Device& described = node.devices[static_cast<std::size_t>(device)];
+    if (described.mig_profile.empty()) {
+      gpu = device;
+      continue;
+    }
+    int parent = gpu;
+    for (int other = 0; other < count; ++other) {
+      if (described.mig_parent == state.devices[other].uuid_text) parent = other;
+    }
+    if (parent < 0) {
+      return invalid_argument(
+          fmt::format("MIG instance {} has no GPU; list its GPU before it", described.uuid));
+    }
+    adopt_instance(state, device, parent);
+    entry.reserved = 0;
+  }
+  return success();
+}
+
 Result<void> fill(State& state, const Machine& machine, const core::Node& node,
                   const DriverLine& line) {
   Header& header = state.header;
   header.layout = kLayout;
   header.bytes = sizeof(State);
-  header.cuda_version = line.cuda;
-  header.driver_major = static_cast<std::uint32_t>(std::strtoul(line.version, nullptr, 10));
-  (void)std::snprintf(header.driver, sizeof header.driver, "%s", line.version);
+  set_driver(header, line);
   (void)std::snprintf(header.node, sizeof header.node, "%s", node.name.c_str());
   header.flags.store(machine.fork_works ? static_cast<std::uint32_t>(kForkWorks) : 0U);
   header.epoch.store(1);
@@ -133,6 +134,7 @@ Result<void> fill(State& state, const Machine& machine, const core::Node& node,
     ++count;
   }
   if (count == 0) return invalid_argument(fmt::format("node {} has no device", node.name));
+  TRY_VOID(join_instances(state, node, count));
   header.device_count = static_cast<std::uint32_t>(count);
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   return success();
@@ -186,6 +188,27 @@ class NewFile {
 
 }  // namespace
 
+void fill_uuid(DeviceEntry& entry, const std::string& text) {
+  (void)std::snprintf(entry.uuid_text, sizeof entry.uuid_text, "%s", text.c_str());
+  std::string digits;
+  for (const char c : text.substr(text.find('-') == std::string::npos ? 0 : text.find('-'))) {
+    if (std::isxdigit(static_cast<unsigned char>(c)) != 0) digits += c;
+  }
+  if (digits.size() == 32) {
+    for (std::size_t place = 0; place < 16; ++place) {
+      entry.uuid[place] =
+          static_cast<std::uint8_t>(std::stoul(digits.substr(place * 2, 2), nullptr, 16));
+    }
+    return;
+  }
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  for (std::size_t place = 0; place < 16; ++place) {
+    for (const char c : text)
+      hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001B3ULL;
+    entry.uuid[place] = static_cast<std::uint8_t>(hash >> 56U);
+  }
+}
+
 Result<DriverLine> driver_line(const std::string& text) {
   std::string known;
   for (const DriverLine& line : kLines) {
@@ -194,6 +217,12 @@ Result<DriverLine> driver_line(const std::string& text) {
   }
   return invalid_argument(
       fmt::format("unknown driver line '{}'; known are {}", printable(text), known));
+}
+
+void set_driver(Header& header, const DriverLine& line) {
+  header.cuda_version = line.cuda;
+  header.driver_major = static_cast<std::uint32_t>(std::strtoul(line.version, nullptr, 10));
+  (void)std::snprintf(header.driver, sizeof header.driver, "%s", line.version);
 }
 
 Result<std::string> make_machine(const Machine& machine) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "fake/state/layout.h"
 
 namespace berth::fake::tool {
 
@@ -22,6 +23,9 @@ struct Machine {
 // node, more than 16 GPUs, a path that cannot be written.
 Result<std::string> make_machine(const Machine& machine);
 
+// "GPU-1a2b3c4d-…" in text and bytes; an identity that is no UUID gets bytes derived from its text.
+void fill_uuid(DeviceEntry& entry, const std::string& text);
+
 // "535" or a full version -> version text and CUDA version.
 struct DriverLine {
   const char* line;
@@ -29,5 +33,6 @@ struct DriverLine {
   std::uint32_t cuda;
 };
 Result<DriverLine> driver_line(const std::string& text);
+void set_driver(Header& header, const DriverLine& line);
 
 }  // namespace berth::fake::tool

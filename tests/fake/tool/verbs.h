@@ -19,5 +19,13 @@ Result<std::string> state_path(const Words& words);
 
 Result<void> init(const Words& words);
 Result<void> dump(const Words& words);
+Result<void> fail(const Words& words);
+Result<void> xid(const Words& words);
+Result<void> lose(const Words& words);
+Result<void> foreign(const Words& words);
+Result<void> reload(const Words& words);
+Result<void> mig(const Words& words);
+Result<void> set(const Words& words);
+Result<void> log(const Words& words);
 
 }  // namespace berth::fake::tool
