@@ -83,8 +83,6 @@ const QueueTree& Engine::queues() const { return impl_->quotas.tree; }
 
 const Ledger& Engine::ledger() const { return impl_->ledger; }
 
-const QueueTree& Engine::queues() const { return impl_->quotas.tree; }
-
 const Grant* Engine::grant(std::string_view uid) const {
   const Entry* entry = impl_->find(uid);
   return entry == nullptr ? nullptr : entry->grant.get();

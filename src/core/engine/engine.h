@@ -104,8 +104,6 @@ class Engine {
 
   std::size_t waiting_count() const;
   std::vector<WaitingItem> waiting() const;  // in the order in which they are tried
-  const QueueTree& queues()
-      const;  // as it decides now; the leaf `default` when nobody configured any
   std::vector<StageStats> stages() const;
   std::int64_t steps() const;  // all steps so far: the engine's own measure of work
 
