@@ -31,10 +31,10 @@ Result<void> check_function(const std::string& name) {
   for (const std::string& one : known) {
     if (one == name) return success();
   }
-  return invalid_argument(fmt::format(
-      "no entry point is called '{}' (names are those that the library exports, like "
-      "cuMemAlloc_v2); did you mean {}?",
-      printable(name), nearest(name, known)));
+  return invalid_argument(
+      fmt::format("no entry point is called '{}' (names are those that the library exports, like "
+                  "cuMemAlloc_v2); did you mean {}?",
+                  printable(name), nearest(name, known)));
 }
 
 void clear_faults(State& state, const std::string& function) {
@@ -114,8 +114,8 @@ Result<int> device_named(const Books& books, const std::string& text) {
     const DeviceEntry& entry = state.devices[device];
     if (entry.used == 0) continue;
     const bool by_index = entry.parent < 0 && text == std::to_string(entry.index);
-    const bool by_uuid = text.size() > 4 && std::strncmp(entry.uuid_text, text.c_str(),
-                                                         text.size()) == 0;
+    const bool by_uuid =
+        text.size() > 4 && std::strncmp(entry.uuid_text, text.c_str(), text.size()) == 0;
     known += fmt::format("\n  {}  {}", entry.parent < 0 ? std::to_string(entry.index) : "-",
                          entry.uuid_text);
     if (!by_index && !by_uuid) continue;
@@ -130,7 +130,7 @@ Result<int> device_named(const Books& books, const std::string& text) {
 }
 
 Result<void> fail(const Words& words) {
-  TRY(Books* books, opened(words));
+  TRY(Books * books, opened(words));
   State& state = books->state();
   const std::string function = words.operands().empty() ? "" : words.operands()[0];
   if (words.has("--clear")) {
@@ -153,7 +153,7 @@ Result<void> fail(const Words& words) {
 }
 
 Result<void> xid(const Words& words) {
-  TRY(Books* books, opened(words));
+  TRY(Books * books, opened(words));
   TRY(const int device, device_named(*books, words.operands()[0]));
   TRY(const std::int64_t code, number_from("CODE", words.operands()[1], 1, 1000));
   constexpr std::int64_t kDoubleBitEcc = 48;
@@ -172,7 +172,7 @@ Result<void> xid(const Words& words) {
 }
 
 Result<void> lose(const Words& words) {
-  TRY(Books* books, opened(words));
+  TRY(Books * books, opened(words));
   TRY(const int device, device_named(*books, words.operands()[0]));
   DeviceEntry& entry = books->state().devices[device];
   if (words.has("--back")) {
@@ -191,7 +191,7 @@ Result<void> lose(const Words& words) {
 Result<void> foreign(const Words& words) {
   TRY(const std::int64_t pid, number_from("PID", words.operands()[0], 1, 4'194'304));
   TRY(const std::uint64_t bytes, size_from("BYTES", words.operands()[1]));
-  TRY(Books* books, opened(words));
+  TRY(Books * books, opened(words));
   TRY(const int device, device_named(*books, words.text("--device").value_or("0")));
   State& state = books->state();
   const Books::Lock lock(*books);
@@ -240,8 +240,8 @@ Result<std::vector<std::uint32_t>> new_order(const std::string& text, std::size_
     rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
   }
   if (order.size() != gpus || !rest.empty()) {
-    return invalid_argument(fmt::format(
-        "--order '{}' must name each of 0 to {} once, by commas", printable(text), gpus - 1));
+    return invalid_argument(fmt::format("--order '{}' must name each of 0 to {} once, by commas",
+                                        printable(text), gpus - 1));
   }
   return order;
 }
@@ -257,7 +257,7 @@ std::string users_of(Books& books) {
 }  // namespace
 
 Result<void> reload(const Words& words) {
-  TRY(Books* books, opened(words));
+  TRY(Books * books, opened(words));
   State& state = books->state();
   if (const std::string users = users_of(*books); !users.empty() && !words.has("--force")) {
     return conflict(fmt::format("the driver is in use by{}; end them, or say --force", users));
@@ -269,7 +269,8 @@ Result<void> reload(const Words& words) {
   }
   if (const auto text = words.text("--order")) {
     TRY(const std::vector<std::uint32_t> order, new_order(*text, gpus.size()));
-    for (DeviceEntry* gpu : gpus) gpu->index = order[gpu->index];
+    for (DeviceEntry* gpu : gpus)
+      gpu->index = order[gpu->index];
   }
   if (const auto text = words.text("--driver")) {
     TRY(const DriverLine line, driver_line(*text));
@@ -286,7 +287,7 @@ Result<void> reload(const Words& words) {
 }
 
 Result<void> mig(const Words& words) {
-  TRY(Books* books, opened(words));
+  TRY(Books * books, opened(words));
   State& state = books->state();
   TRY(const int device, device_named(*books, words.operands()[0]));
   const std::string& deed = words.operands()[1];
@@ -317,7 +318,7 @@ Result<void> mig(const Words& words) {
 }
 
 Result<void> log(const Words& words) {
-  TRY(Books* books, opened(words));
+  TRY(Books * books, opened(words));
   const std::uint64_t count = books->state().header.log_count.load();
   for (std::uint64_t place = 0; place < count && place < kMaxLog; ++place) {
     const LogLine& line = books->state().log[place];

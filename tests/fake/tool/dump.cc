@@ -129,8 +129,11 @@ std::string dump_json(Books& books) {
     if (books.state().devices[device].used != 0) devices.push_back(device_json(books, device));
   }
   Json document = {{"node", header.node},         {"driver", header.driver},
-                         {"cuda", header.cuda_version}, {"epoch", header.epoch.load()},
-                         {"devices", devices},          {"faults", faults_json(books.state())}};
+                   {"cuda", header.cuda_version}, {"epoch", header.epoch.load()},
+                   {"devices", devices},          {"faults", faults_json(books.state())}};
+  document["limits"] = limits_json(books);
+  document["calls"] = counts_json(books.state().cuda_calls, books.state().nvml_calls);
+  document["refused"] = counts_json(books.state().cuda_refused, books.state().nvml_refused);
   return document.dump(2) + "\n";
 }
 

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -84,12 +85,13 @@ Result<std::string> create_instance(State& state, int gpu, const std::string& pr
     bytes += entry.total;
   }
   if (slices > kSlices || bytes > parent.total || free_entry < 0) {
-    return Error(ErrorCode::exhausted,
-                 fmt::format("{} does not fit beside the instances that {} has", profile,
-                             parent.uuid_text));
+    return Error(
+        ErrorCode::exhausted,
+        fmt::format("{} does not fit beside the instances that {} has", profile, parent.uuid_text));
   }
   DeviceEntry& entry = state.devices[free_entry];
-  entry = DeviceEntry{};
+  std::destroy_at(&entry);
+  std::construct_at(&entry);  // what an earlier instance left there is gone
   entry.total = wanted.gib << 30U;
   entry.context_bytes = parent.context_bytes;
   (void)std::snprintf(entry.profile, sizeof entry.profile, "%s", profile.c_str());

@@ -89,7 +89,8 @@ Result<void> fill_device(const Machine& machine, const core::Device& device, Dev
   return success();
 }
 
-// Instances that a fleet file describes belong to the GPU that it names, or to the last one before them.
+// Instances that a fleet file describes belong to the GPU that it names, or to the last one before
+// them.
 Result<void> join_instances(State& state, const core::Node& node, int count) {
   int gpu = -1;
   for (int device = 0; device < count; ++device) {

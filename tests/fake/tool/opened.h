@@ -9,8 +9,8 @@ namespace berth::fake::tool {
 
 Result<Books*> opened(const Words& words);
 
-// The place of a device in the state file, by its index ("0"), UUID or the beginning of one. Errors name
-// what there is.
+// The place of a device in the state file, by its index ("0"), UUID or the beginning of one. Errors
+// name what there is.
 Result<int> device_named(const Books& books, const std::string& text);
 
 }  // namespace berth::fake::tool

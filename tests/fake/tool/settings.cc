@@ -74,7 +74,8 @@ Result<void> set_fork_works(State& state, std::string_view key, const std::strin
 
 Result<void> set_context_bytes(State& state, std::string_view key, const std::string& text) {
   TRY(const std::uint64_t bytes, size_from(key, text));
-  for (DeviceEntry& entry : state.devices) entry.context_bytes = bytes;
+  for (DeviceEntry& entry : state.devices)
+    entry.context_bytes = bytes;
   return success();
 }
 
@@ -83,7 +84,8 @@ Result<void> set_compute_mode(State& state, std::string_view key, const std::str
       {"default", 0}, {"prohibited", 2}, {"exclusive", 3}};
   for (const auto& [name, mode] : modes) {
     if (text != name) continue;
-    for (DeviceEntry& entry : state.devices) entry.compute_mode.store(mode);
+    for (DeviceEntry& entry : state.devices)
+      entry.compute_mode.store(mode);
     return success();
   }
   return invalid_argument(
@@ -130,11 +132,11 @@ Result<void> set(const Words& words) {
   for (const Key& candidate : kKeys) {
     known.emplace_back(candidate.name);
     if (key != candidate.name) continue;
-    TRY(Books* books, opened(words));
+    TRY(Books * books, opened(words));
     return candidate.apply(books->state(), key, word.substr(equals + 1));
   }
-  return invalid_argument(fmt::format("unknown key '{}'; did you mean {}?", printable(key),
-                                      nearest(key, known)));
+  return invalid_argument(
+      fmt::format("unknown key '{}'; did you mean {}?", printable(key), nearest(key, known)));
 }
 
 }  // namespace berth::fake::tool

@@ -41,10 +41,9 @@ constexpr OptionRule kFailOptions[] = {
 };
 constexpr OptionRule kXidOptions[] = {
     kState, {"--contexts", "", "contexts on the device fail from now on, as after a fatal error"}};
-constexpr OptionRule kLoseOptions[] = {
-    kState,
-    {"--bus", "", "fallen off the bus: Xid 79 too"},
-    {"--back", "", "the device is there again"}};
+constexpr OptionRule kLoseOptions[] = {kState,
+                                       {"--bus", "", "fallen off the bus: Xid 79 too"},
+                                       {"--back", "", "the device is there again"}};
 constexpr OptionRule kForeignOptions[] = {
     kState,
     {"--device", "DEVICE", "index or UUID; default 0"},
