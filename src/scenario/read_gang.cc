@@ -1,5 +1,6 @@
 // The words of gangs: groups, members, where they may stand in relation to each other; and the
 // topologies that they may name.
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -130,19 +131,26 @@ constexpr Section<core::TopologyRule> kRule{
     kRuleKeys};
 constexpr Section<MemberDraft> kMember{
     "member",
-    "Members that ask for the same. Beside these keys stand the words of the request; without any, "
-    "those of the group count.",
+    "Members that ask for the same. Beside these keys stand the words of the request; those "
+    "of the group hold too, where they are not said here.",
     kMemberKeys, request_keys, take_member_word};
 constexpr Section<GroupDraft> kGroup{
     "group",
     "A part of a gang, with members or with groups of its own. Beside these keys stand the words "
-    "of its members' request; without any, those of the group around it count.",
+    "of its members' request; those further out hold too, where they are not said here.",
     kGroupKeys, request_keys, take_group_word};
 constexpr Section<core::Topology> kTopology{"topology", "How the labels of nodes divide the fleet.",
                                             kTopologyKeys};
 
-Words or_inherited(const Words& own, const Words& inherited) {
-  return own.empty() ? inherited : own;
+// The words that count: its own, and those further out that it does not say itself.
+Words with_inherited(const Words& own, const Words& inherited) {
+  Words words = own;
+  for (const yaml::Entry* entry : inherited) {
+    const bool said = std::ranges::any_of(
+        own, [entry](const yaml::Entry* one) { return one->key == entry->key; });
+    if (!said) words.push_back(entry);
+  }
+  return words;
 }
 
 }  // namespace
@@ -176,14 +184,14 @@ Result<core::MemberSet> finish_member(const MemberDraft& draft, const Words& inh
                                       std::string_view file) {
   core::MemberSet set{
       .name = draft.name, .count = draft.count, .request = {}, .priority = draft.priority};
-  TRY(set.request, request_from_entries(or_inherited(draft.words, inherited), file));
+  TRY(set.request, request_from_entries(with_inherited(draft.words, inherited), file));
   return set;
 }
 
 Result<core::Group> finish_group(const GroupDraft& draft, const Words& inherited,
                                  std::string_view file) {
   core::Group group = draft.group;
-  const Words words = or_inherited(draft.words, inherited);
+  const Words words = with_inherited(draft.words, inherited);
   for (const MemberDraft& member : draft.members) {
     TRY(core::MemberSet set, finish_member(member, words, file));
     if (set.name.empty()) set.name = group.name.empty() ? kPlainMember : group.name;

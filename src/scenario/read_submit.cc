@@ -262,7 +262,7 @@ void take_adopt_word(const yaml::Entry& entry, AdoptDraft& draft) { draft.words.
 constexpr Section<SubmitDraft> kSubmit{
     "submit",
     "A task arrives, or a gang: several that start together. Beside these keys stand the words of "
-    "its request, of a gang those of every member that has none of its own.",
+    "its request, of a gang those of every member that does not say them itself.",
     kSubmitKeys, request_keys, take_submit_word};
 constexpr Section<AdoptDraft> kAdopt{
     "adopt",

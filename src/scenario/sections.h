@@ -123,7 +123,7 @@ Result<std::vector<core::Device>> finish_devices(const std::vector<DeviceDraft>&
                                                  std::optional<Memory> reserve,
                                                  std::string_view file);
 Result<void> read_config(const Value& value, core::EngineConfig& config);
-// `inherited`: the words of the request that stand further out, for who has none.
+// `inherited`: the words of the request that stand further out.
 Result<core::MemberSet> finish_member(const MemberDraft& draft, const Words& inherited,
                                       std::string_view file);
 Result<core::Group> finish_group(const GroupDraft& draft, const Words& inherited,
