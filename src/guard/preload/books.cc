@@ -135,13 +135,17 @@ Charging charge(int target, std::uint64_t bytes, bool quiet) {
     return charging;
   }
   if (target != kDenied && bytes < kImpossible) {
-    const ErrorKeeper keeper;
-    settle_dirty_pools();
+    make_room();
     charging = try_charge(target, bytes);
-    if (charging == Charging::refused && sweep(*local())) charging = try_charge(target, bytes);
   }
   if (charging == Charging::refused && !quiet) refuse(target, bytes);
   return charging;
+}
+
+void make_room() {
+  const ErrorKeeper keeper;
+  settle_dirty_pools();
+  if (Local* own = local()) sweep(*own);
 }
 
 void refuse(int target, std::uint64_t bytes) {

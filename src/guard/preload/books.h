@@ -44,6 +44,8 @@ Charging try_charge(int target, std::uint64_t bytes);
 // Takes the trouble: settles pools and reclaims the dead before it refuses. `quiet`: the caller
 // still has another way, so a refusal is neither counted nor printed.
 Charging charge(int target, std::uint64_t bytes, bool quiet = false);
+// What can be done before a refusal: settles pools, gives back what the dead hold.
+void make_room();
 // Counts and prints a refusal.
 void refuse(int target, std::uint64_t bytes);
 // Charges what cannot be refused any more; past the cap it is counted as overshoot.

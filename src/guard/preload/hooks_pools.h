@@ -65,7 +65,7 @@ int mem_free_async(CuPtr pointer, CuHandle stream) {
   const int code = driver<kName>(pointer, stream);
   if (code != kCudaSuccess || pointer == 0 || !call.counts()) return code;
   orphan_block_freed(orphan);
-  if (!drop(local()->pointers, pointer)) pool_memory_freed();
+  if (!drop(local()->pointers, pointer)) pool_memory_freed(FreedOn::stream(stream));
   return code;
 }
 
@@ -118,31 +118,33 @@ int pool_set_attribute(CuHandle pool, int attribute, void* value) {
 
 // One flag test while no pool is dirty.
 template <Name kName, typename... Arguments>
-int synchronize(Arguments... arguments) {
+int synchronize(Waited waited, CuHandle stream, Arguments... arguments) {
   const Call call;
   const int code = driver<kName>(arguments...);
-  if (pools_are_dirty() && code == kCudaSuccess && call.counts()) settle_dirty_pools();
+  if (pools_are_dirty() && code == kCudaSuccess && call.counts()) {
+    settle_dirty_pools(waited, stream);
+  }
   return code;
 }
 
 template <Name kName>
 int stream_synchronize(CuHandle stream) {
-  return synchronize<kName>(stream);
+  return synchronize<kName>(Waited::stream, stream, stream);
 }
 
 template <Name kName>
 int ctx_synchronize() {
-  return synchronize<kName>();
+  return synchronize<kName>(Waited::everything, nullptr);
 }
 
 template <Name kName>
 int ctx_synchronize_v2(CuHandle context) {
-  return synchronize<kName>(context);
+  return synchronize<kName>(Waited::everything, nullptr, context);
 }
 
 template <Name kName>
 int event_synchronize(CuHandle event) {
-  return synchronize<kName>(event);
+  return synchronize<kName>(Waited::event, nullptr, event);
 }
 
 }  // namespace berth::guard::hooks

@@ -148,8 +148,8 @@ struct Local {
   std::uint32_t retains[64];  // visible retains of the primary context, by ordinal
 
   PoolChunk first_pools;
-  std::atomic<std::uint32_t> orphans;  // pools, see Pool::orphan
-  std::atomic<bool> pools_dirty;
+  std::atomic<std::uint32_t> orphans;   // pools, see Pool::orphan
+  std::atomic<std::uint64_t> freed_on;  // where pool memory was freed: a FreedOn (pools.h)
   std::atomic<bool> has_graphs;         // any executable with memory nodes
   std::atomic<std::uint32_t> captures;  // in flight
   Estimate estimates[kEstimates];

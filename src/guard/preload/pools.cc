@@ -82,6 +82,29 @@ void settle_orphan(Pool& pool) {
   pool.charged = most;
 }
 
+// One try of settle_pool. False: `missing` bytes of growth do not fit.
+bool grow_pool(Pool& pool, Reservation& reservation, std::uint64_t& missing) {
+  const Locked locked(pool.lock);
+  bool good = false;
+  const std::uint64_t reserved = read_attribute(pool, kPoolReserved, kGraphReserved, good);
+  if (!good || pool.target == kUntouched || !pool.live) return true;
+  if (reserved <= pool.charged) {
+    release(pool.target, pool.charged - reserved);
+    pool.charged = reserved;
+    return true;  // the whole reservation goes with its owner
+  }
+  const std::uint64_t growth = reserved - pool.charged;
+  if (growth > reservation.bytes()) {
+    missing = growth - reservation.bytes();
+    if (try_charge(pool.target, missing) == Charging::refused) return false;
+    reservation.keep();
+  } else {
+    release(pool.target, reservation.keep() - growth);
+  }
+  pool.charged = reserved;
+  return true;
+}
+
 }  // namespace
 
 Pool* pool_entry(CuHandle pool, int target, CuDevice device) {
@@ -99,26 +122,16 @@ Pool* known_pool(CuHandle pool) {
 Pool* graph_entry(int target, CuDevice device) { return find_or_make(0, target, device); }
 
 bool settle_pool(Pool& pool, Reservation& reservation) {
-  const Locked locked(pool.lock);
-  bool good = false;
-  const std::uint64_t reserved = read_attribute(pool, kPoolReserved, kGraphReserved, good);
-  if (!good || pool.target == kUntouched || !pool.live) return true;
-  if (reserved <= pool.charged) {
-    release(pool.target, pool.charged - reserved);
-    pool.charged = reserved;
-    return true;  // the whole reservation goes with its owner
+  for (int attempt = 0;; ++attempt) {
+    std::uint64_t missing = 0;
+    if (grow_pool(pool, reservation, missing)) return true;
+    // Nothing that settles pools may run under a pool's lock.
+    if (attempt == 1) {
+      refuse(pool.target, missing);
+      return false;
+    }
+    make_room();
   }
-  const std::uint64_t growth = reserved - pool.charged;
-  if (growth > reservation.bytes()) {
-    Reservation rest(pool.target, growth - reservation.bytes());
-    if (!rest.granted()) return false;
-    rest.keep();
-    reservation.keep();
-  } else {
-    release(pool.target, reservation.keep() - growth);
-  }
-  pool.charged = reserved;
-  return true;
 }
 
 void settle_pool(Pool& pool) {
@@ -196,14 +209,30 @@ void orphan_block_freed(const OrphanBlock& block) {
   end_pool(*block.pool);
 }
 
-void pool_memory_freed() {
+void pool_memory_freed(std::uint64_t where) {
   Local* own = local();
-  if (own != nullptr) own->pools_dirty.store(true, std::memory_order_release);
+  if (own == nullptr) return;
+  std::uint64_t now = own->freed_on.load(std::memory_order_acquire);
+  std::uint64_t next = 0;
+  do {
+    next = FreedOn::kSeveral;
+    if (now == FreedOn::kNowhere || now == FreedOn::kAnywhere || now == where) next = where;
+    if (where == FreedOn::kAnywhere && now != FreedOn::kNowhere) next = now;
+  } while (!own->freed_on.compare_exchange_weak(now, next, std::memory_order_acq_rel));
 }
 
-void settle_dirty_pools() {
+void settle_dirty_pools(Waited waited, CuHandle stream) {
   Local* own = local();
-  if (own == nullptr || !own->pools_dirty.exchange(false, std::memory_order_acq_rel)) return;
+  if (own == nullptr) return;
+  std::uint64_t where = own->freed_on.load(std::memory_order_acquire);
+  if (where == FreedOn::kNowhere) return;
+  const bool covered = waited == Waited::everything ||
+                       (waited != Waited::nothing && where == FreedOn::kAnywhere) ||
+                       (waited == Waited::stream && where == FreedOn::stream(stream));
+  // Frees from here on are for the next time.
+  if (covered) {
+    own->freed_on.compare_exchange_strong(where, FreedOn::kNowhere, std::memory_order_acq_rel);
+  }
   for (PoolChunk* chunk = &own->first_pools; chunk != nullptr; chunk = chunk->next) {
     for (Pool& pool : chunk->pools) {
       if (pool.live && pool.target >= 0) settle_pool(pool);

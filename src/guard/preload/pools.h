@@ -53,14 +53,31 @@ inline OrphanBlock orphan_block(CuPtr pointer) {
   return find_orphan_block(pointer);
 }
 
+// Where pool memory was freed that the driver has not returned yet: nowhere, on a stream, on
+// several, or by a call that waits itself, after which any synchronisation will do.
+class FreedOn {
+ public:
+  static constexpr std::uint64_t kNowhere = 0;
+  static constexpr std::uint64_t kAnywhere = 1;
+  static constexpr std::uint64_t kSeveral = 2;
+
+  static std::uint64_t stream(CuHandle stream) {
+    return (reinterpret_cast<std::uint64_t>(stream) << 3U) | 4U;
+  }
+};
+
 // Some pool's memory was freed: settle at the next synchronisation.
-void pool_memory_freed();
-// Settles all pools if any is dirty.
-void settle_dirty_pools();
+void pool_memory_freed(std::uint64_t where = FreedOn::kAnywhere);
+
+// What was waited for.
+enum class Waited : std::uint8_t { nothing, event, stream, everything };
+// Settles all pools if memory of any was freed. What a wait has not covered may still be returned
+// later, so the pools then stay to be settled.
+void settle_dirty_pools(Waited waited = Waited::nothing, CuHandle stream = nullptr);
 
 inline bool pools_are_dirty() {
   const Local* own = g_local.load(std::memory_order_relaxed);
-  return own != nullptr && own->pools_dirty.load(std::memory_order_relaxed);
+  return own != nullptr && own->freed_on.load(std::memory_order_relaxed) != FreedOn::kNowhere;
 }
 
 }  // namespace berth::guard
