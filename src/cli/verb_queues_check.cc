@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "cli/fleet_words.h"
 #include "cli/queues_view.h"
 #include "cli/verbs.h"
 #include "config/queue_file.h"
 #include "config/queue_plan.h"
-#include "scenario/fleet_spec.h"
 #include "scenario/script.h"
 #include "sim/files.h"
 
@@ -30,23 +30,6 @@ constexpr Example kExamples[] = {
      "what every queue is entitled to on two machines"},
     {"berth queues check queues.yaml --fleet fleet.yaml -o json", "the same for a script"},
 };
-
-bool is_yaml_path(const std::string& text) {
-  return text.ends_with(".yaml") || text.ends_with(".yml");
-}
-
-Result<std::vector<core::Node>> fleet_from(const std::string& text) {
-  if (!is_yaml_path(text)) {
-    auto spec = scenario::fleet_from_spec(text);
-    if (spec.ok()) return spec;
-    if (!sim::read_input_file(text).ok()) {
-      return invalid_argument("--fleet '" + text + "' is neither SPEC (" + spec.error().message() +
-                              ") nor a file that can be read");
-    }
-  }
-  TRY(const std::string file, sim::read_input_file(text));
-  return scenario::parse_fleet(file, text);
-}
 
 Result<std::vector<core::Node>> fleet_of(const Arguments& arguments, const std::string& path,
                                          const std::string& text) {

@@ -5,6 +5,7 @@
 #include "cli/simulate_load.h"
 #include "cli/simulate_scenario.h"
 #include "cli/simulate_trace.h"
+#include "cli/simulate_week.h"
 #include "cli/simulate_words.h"
 #include "cli/verbs.h"
 
@@ -51,6 +52,24 @@ constexpr Option kOptions[] = {
      .kind = ValueKind::file,
      .value = "FILE",
      .help = "keep every decision for `berth replay`"},
+    {.name = "--load",
+     .kind = ValueKind::file,
+     .value = "FILE",
+     .help = "instead: a shared cluster under the work of a YAML file with a section `load:`, for "
+             "as long as it says"},
+    {.name = "--fleet",
+     .kind = ValueKind::file,
+     .value = "FLEET",
+     .help = "with --load: SPEC (8x80GiB:H100), or a YAML file with a section `fleet:`"},
+    {.name = "--queues",
+     .kind = ValueKind::file,
+     .value = "FILE[,FILE]",
+     .help = "with --load: the quota tree (docs/queues.md); two files are compared under the same "
+             "work"},
+    {.name = "--seed",
+     .kind = ValueKind::text,
+     .value = "N",
+     .help = "with --load: what all chance is drawn from (default: the load's `seed`)"},
     {.name = "--scenario",
      .kind = ValueKind::file,
      .value = "FILE",
@@ -74,6 +93,10 @@ constexpr Example kExamples[] = {
      "--bound --report report.html",
      "three policies on your own fleet, with a report and the bound"},
     {"berth simulate --nodes nodes.csv --pods pods.csv -o json", "the same figures for a script"},
+    {"berth simulate --fleet docs/examples/week/fleet.yaml --load docs/examples/week/load.yaml "
+     "--queues docs/examples/week/queues.yaml,docs/examples/week/queues-guarantees.yaml "
+     "--report week.html",
+     "a week of a shared cluster under two quota trees: who waited, why, and what was evicted"},
     {"berth simulate --scenario tests/scenario/leases/B19.yaml",
      "what happens in a scenario and why; status 1 if an expectation is not met"},
 };
@@ -81,6 +104,7 @@ constexpr Example kExamples[] = {
 ExitCode simulate(const Arguments& arguments, Console& console) {
   if (arguments.has("--scenario-help")) return print_scenario_help(console);
   if (arguments.has("--scenario")) return simulate_scenario(arguments, console);
+  if (arguments.has("--load")) return simulate_week(arguments, console);
   if (arguments.has("--generate")) return simulate_load(arguments, console);
   return simulate_trace(arguments, console);
 }

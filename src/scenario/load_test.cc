@@ -107,6 +107,8 @@ TEST(Load, RefusesWhatIsWrongWithItsPlaceAndANextStep) {
        "24 percentages are expected, not 2"},
       {head + "arrivals: {bursts: {at: 0s, jobs: 1, every: 0s}}, run: {fixed: 1h}}]}",
        "every '0s': must be above zero"},
+      {head + "arrivals: {bursts: {at: 0s, jobs: 1, every: 1h, spread: 2h}}, run: {fixed: 1h}}]}",
+       "`spread` is longer than `every`"},
       {head + "arrivals: {bursts: {at: 0s, jobs: 1, on: [day]}}, run: {fixed: 1h}}]}",
        "not a word that is known here"},
       {head + "arrivals: {times: [0s]}, run: {fixed: 0s}}]}",

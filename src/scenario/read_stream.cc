@@ -137,6 +137,9 @@ constexpr std::array kArrivalKeys = {
                        BurstArrivals bursts;
                        bursts.on.fill(true);
                        TRY_VOID(read_section(bursts_section(), value, bursts));
+                       if (bursts.every && bursts.spread > *bursts.every) {
+                         return value.error("`spread` is longer than `every`; lower it");
+                       }
                        draft.stream.arrivals = bursts;
                        draft.arrivals.emplace_back("bursts");
                        return success();

@@ -17,4 +17,18 @@ std::uint64_t negative_log2(std::uint32_t x);
 // Requires 0 <= mean < 2^40.
 std::int64_t draw_exponential(Mt19937& generator, std::int64_t mean);
 
+// Uniform over 0 … n-1. Requires 0 < n < 2^40.
+std::int64_t draw_below(Mt19937& generator, std::int64_t n);
+
+// A standard normal number in units of 2^-32, by Marsaglia's polar method (SIAM Review 6, 1964).
+std::int64_t draw_normal(Mt19937& generator);
+
+// A whole number whose logarithm is normal: half of the draws lie at or below the median, nine of
+// ten at or below `p90`. Requires 0 < median <= p90 < 2^40. Between 1 and 2^40.
+struct Lognormal {
+  std::int64_t median = 1;
+  std::int64_t p90 = 1;
+};
+std::int64_t draw_lognormal(Mt19937& generator, const Lognormal& shape);
+
 }  // namespace berth::sim
