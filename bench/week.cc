@@ -1,4 +1,5 @@
-// What a whole shared cluster costs: thousands that wait for one release.
+// What a whole shared cluster costs: thousands that wait for one release, and a day of 1,000 nodes
+// under 100 queues in virtual time.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -6,7 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "config/queue_file.h"
 #include "core/engine/engine.h"
+#include "scenario/fleet_spec.h"
+#include "scenario/load.h"
+#include "sim/week/player.h"
 #include "suite.h"
 
 namespace berth::bench {
@@ -112,8 +117,86 @@ Result<std::vector<Row>> run_wake(const Context& context) {
                            .is_time = true}};
 }
 
+// 1,000 nodes of eight devices, ten departments of ten teams, and the same four kinds of work in
+// each: 92 % of all devices on average, more by day and less by night.
+constexpr int kWeekNodes = 1'000;
+constexpr int kDepartments = 10;
+constexpr int kTeams = 10;
+constexpr std::string_view kDay =
+    "hours: [40, 40, 40, 40, 40, 40, 60, 80, 120, 150, 160, 160, 140, 140, 160, 160, 150, 140, "
+    "120, 100, 80, 60, 40, 40]";
+
+struct WorkKind {
+  std::string_view name;
+  std::string_view ask;
+  std::string_view per_hour;
+  std::string_view run;
+};
+
+constexpr WorkKind kWork[] = {
+    {"share", "gpu_memory: 20GiB, max_run: 4h", "20", "exponential: 40min"},
+    {"single", "whole: 1, max_run: 1d", "10", "lognormal: {median: 2h, p90: 8h}"},
+    {"four", "whole: 4, max_run: 1d", "0.5", "lognormal: {median: 2h, p90: 10h}"},
+    {"node", "whole: 8, max_run: 2d", "0.5", "lognormal: {median: 4h, p90: 14h}"},
+};
+
+std::string week_fleet() {
+  std::string spec;
+  for (int i = 0; i < kWeekNodes; ++i)
+    spec += fmt::format("{}n{:04}=8x80GiB:H100", i == 0 ? "" : ",", i);
+  return spec;
+}
+
+std::string week_queues() {
+  std::string text = "queues:\n";
+  for (int d = 0; d < kDepartments; ++d) {
+    text += fmt::format("  - {{name: d{}, dims: {{\"*/devices\": {{deserved: 640}}}}}}\n", d);
+    for (int t = 0; t < kTeams; ++t) {
+      text += fmt::format(
+          "  - {{name: d{0}t{1}, parent: d{0}, dims: {{\"*/devices\": {{deserved: {2}}}}}}}\n", d,
+          t, 40 + 8 * (t % 5));
+    }
+  }
+  return text;
+}
+
+std::string week_load() {
+  std::string text = "load:\n  horizon: 1d\n  streams:\n";
+  for (int d = 0; d < kDepartments; ++d) {
+    for (int t = 0; t < kTeams; ++t) {
+      for (const WorkKind& kind : kWork) {
+        text += fmt::format(
+            "    - {{name: d{0}t{1}-{2}, queue: d{0}t{1}, preemptible: true, {3}, arrivals: "
+            "{{poisson: {{per_hour: {4}, {5}}}}}, run: {{{6}}}}}\n",
+            d, t, kind.name, kind.ask, kind.per_hour, kDay, kind.run);
+      }
+    }
+  }
+  return text;
+}
+
+Result<std::vector<Row>> run_week(const Context& context) {
+  TRY(const scenario::LoadFile file, scenario::parse_load(week_load(), "load"));
+  sim::WeekScene scene{.fleet_name = "1,000 nodes", .fleet = {}, .load = &file.load};
+  TRY(scene.fleet, scenario::fleet_from_spec(week_fleet()));
+  sim::WeekSpec spec{.name = "100 queues"};
+  TRY(spec.queues, config::read_queue_file(week_queues(), "queues", {"H100"}));
+  std::vector<double> rates;
+  for (int repetition = 0; repetition < context.repetitions; ++repetition) {
+    const Clock::time_point begin = Clock::now();
+    TRY(const sim::WeekResult week, sim::play_week(scene, spec));
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    rates.push_back(static_cast<double>(week.events) / seconds);
+  }
+  return std::vector<Row>{{.name = "week.sim_per_s",
+                           .unit = "events/s",
+                           .figures = {best_high("", rates, {GoalKind::at_least, 50'000})}}};
+}
+
 constexpr Measurement kMeasurements[] = {
     {"wake.many", "one release that helps 500 of 5,000 waiting", run_wake},
+    {"week", "a day of 1,000 nodes under 100 queues, as `berth simulate --load` plays it",
+     run_week},
 };
 
 }  // namespace
