@@ -105,6 +105,13 @@ ExitCode simulate(const Arguments& arguments, Console& console) {
   if (arguments.has("--scenario-help")) return print_scenario_help(console);
   if (arguments.has("--scenario")) return simulate_scenario(arguments, console);
   if (arguments.has("--load")) return simulate_week(arguments, console);
+  for (const char* option : {"--fleet", "--queues", "--seed"}) {
+    if (!arguments.has(option)) continue;
+    console.err << "berth simulate: " << option
+                << " belongs to --load FILE, which says what work arrives; docs/simulate-week.md "
+                   "has an example\n";
+    return ExitCode::usage;
+  }
   if (arguments.has("--generate")) return simulate_load(arguments, console);
   return simulate_trace(arguments, console);
 }

@@ -37,7 +37,7 @@ std::string cause_text(const QueueWeek& queue) {
 std::vector<std::string> queue_row(const QueueWeek& queue) {
   const ShareSeries& devices = queue.shares.front();
   std::vector<std::string> row = {queue_label(queue), devices_text(mean_of(devices.used)),
-                                  devices_text(mean_of(devices.fair))};
+                                  devices.fair.empty() ? "-" : devices_text(mean_of(devices.fair))};
   if (!queue.leaf) {
     row.resize(11);
     return row;
@@ -174,6 +174,7 @@ std::string span_text(std::int64_t ms) {
   if (minutes < 60) return fmt::format("{} min", minutes);
   if (minutes < 24 * 60) return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
   const std::int64_t hours = (ms + kMsPerHour / 2) / kMsPerHour;
+  if (hours % 24 == 0) return fmt::format("{} {}", hours / 24, hours == 24 ? "day" : "days");
   return fmt::format("{} d {} h", hours / 24, hours % 24);
 }
 

@@ -276,12 +276,13 @@ std::int64_t Player::held_milli(const core::Grant& grant) const {
 void Player::on(const core::Granted& granted) {
   const std::optional<std::uint32_t> slot = slot_of(granted.workload);
   if (!slot) return;  // being taken away after the end
-  recorder_->started(*slot, now_);
+  const std::int64_t milli = held_milli(*engine_->grant(granted.workload));
+  recorder_->started(*slot, now_, milli);
   Job& job = jobs_[*slot];
   job.state = JobState::running;
   job.started = true;
   job.since = now_;
-  job.milli = held_milli(*engine_->grant(granted.workload));
+  job.milli = milli;
   plan(now_ + job.run, Kind::end, *slot, ++job.runs);
 }
 

@@ -29,6 +29,7 @@ WeekRecorder::WeekRecorder(const WeekScene& scene, const WeekSpec& spec, const c
   list_queues(core::kRootQueue, -1);
   list_dimensions(spec.queues);
   waiting_.resize(result_.queues.size());
+  held_.resize(result_.queues.size());
   const auto days = static_cast<std::size_t>((result_.horizon.count() + kMsPerDay - 1) / kMsPerDay);
   for (QueueWeek& queue : result_.queues) {
     queue.shares.resize(result_.dimensions.size());
@@ -104,8 +105,15 @@ void WeekRecorder::add_cause_time(const Job& job, Time until) {
 
 void WeekRecorder::cause_changed(std::uint32_t slot, Time now) { add_cause_time(jobs_[slot], now); }
 
-void WeekRecorder::started(std::uint32_t slot, Time now) {
+void WeekRecorder::hold(std::size_t queue, std::int64_t milli) {
+  const core::QueueTree& tree = engine_.queues();
+  for (core::QueueId id = ids_[queue]; id != core::kRootQueue; id = tree.parent(id))
+    held_[by_name_.at(tree.name(id))] += milli;
+}
+
+void WeekRecorder::started(std::uint32_t slot, Time now, std::int64_t milli) {
   const Job& job = jobs_[slot];
+  hold(job.queue, milli);
   add_cause_time(job, now);
   --waiting_count_;
   if (job.started) return;
@@ -120,6 +128,7 @@ void WeekRecorder::finished(std::uint32_t slot, Time now) {
   const Job& job = jobs_[slot];
   QueueWeek& queue = result_.queues[job.queue];
   ++queue.finished;
+  hold(job.queue, -job.milli);
   queue.delivered += (now - job.since).count() * job.milli;
 }
 
@@ -145,6 +154,7 @@ void WeekRecorder::lost(std::uint32_t slot, Time now) {
   QueueWeek& queue = result_.queues[job.queue];
   const std::int64_t device_time = (now - job.since).count() * job.milli;
   queue.lost += device_time;
+  hold(job.queue, -job.milli);
   if (job.state == JobState::leaving) queue.evictions[job.eviction].lost += device_time;
   ++waiting_count_;
 }
@@ -235,8 +245,12 @@ void WeekRecorder::sample_queues() {
     const WeekDimension& dimension = result_.dimensions[d];
     const auto id = tree.dimension(dimension.device_class, dimension.kind);
     for (std::size_t q = 0; q < ids_.size(); ++q) {
-      const core::QuotaFigures figures = id ? tree.figures(ids_[q], *id) : core::QuotaFigures();
       ShareSeries& series = result_.queues[q].shares[d];
+      if (!id) {  // no queue names it: nobody is entitled to anything, but all may be used
+        series.used.push_back(held_[q]);
+        continue;
+      }
+      const core::QuotaFigures figures = tree.figures(ids_[q], *id);
       series.used.push_back(figures.alloc);
       series.asked.push_back(figures.demand);
       series.deserved.push_back(figures.effective_deserved);

@@ -31,7 +31,7 @@ class WeekRecorder {
   // What happened to the job in slot `slot` of the jobs. Each is told before the job changes.
   void arrived(std::uint32_t slot, Time now);
   void cause_changed(std::uint32_t slot, Time now);
-  void started(std::uint32_t slot, Time now);
+  void started(std::uint32_t slot, Time now, std::int64_t milli);  // on so many milli-devices
   void finished(std::uint32_t slot, Time now);
   // Returns the group that it is counted in.
   std::size_t evicted(std::uint32_t slot, const core::Evicted& eviction,
@@ -57,6 +57,7 @@ class WeekRecorder {
 
   void list_queues(core::QueueId queue, int depth);
   void list_dimensions(const core::QueueConfig& config);
+  void hold(std::size_t queue, std::int64_t milli);  // with all above it
   void sample_queues();
   void sample_fleet();
   bool is_among_longest(const QueueWeek& queue, Time from, Duration wait) const;
@@ -74,6 +75,7 @@ class WeekRecorder {
   std::unordered_map<std::string, std::size_t> by_name_;
   std::vector<Waiting> waiting_;  // by queue of the result; first waits only
   std::int64_t waiting_count_ = 0;
+  std::vector<std::int64_t> held_;  // milli-devices, by queue of the result
 };
 
 }  // namespace berth::sim

@@ -45,7 +45,8 @@ struct WeekDimension {
   core::DimensionKind kind = core::DimensionKind::devices;
 };
 
-// One queue in one dimension, sample by sample.
+// One queue in one dimension, sample by sample. Where no queue names the dimension nobody is
+// entitled to anything: only `used` is there.
 struct ShareSeries {
   std::vector<std::int64_t> used;      // booked
   std::vector<std::int64_t> asked;     // booked or waited for
