@@ -9,8 +9,11 @@ namespace berth::guard::hooks {
 
 template <typename Forward>
 int launch(CuHandle function, CuHandle stream, Forward&& forward) {
+  if (!is_compute_limited()) [[likely]] {
+    return forward();
+  }
   const Depth depth;
-  if (depth.nested() || !is_compute_limited()) return forward();
+  if (depth.nested()) return forward();
   Launch paid(function, stream);
   const int code = forward();
   paid.ended(code);

@@ -142,5 +142,6 @@ int run_roads(int argc, char** argv);
 int run_views(int argc, char** argv);
 int run_lifetime(int argc, char** argv);
 int run_share(int argc, char** argv);
+int run_bench(int argc, char** argv);
 
 }  // namespace berth::guard_test
