@@ -92,11 +92,9 @@ CUresult free_any(Block* block) {
 
 void memory_info(int entry, std::size_t* free_bytes, std::size_t* total_bytes) {
   Books& books = driver().books();
-  std::uint64_t total = books.room(entry);
-  const std::uint64_t used = books.used(entry);
-  std::uint64_t free = used < total ? total - used : 0;
-  *total_bytes = total;
-  *free_bytes = free;
+  const Books::View view = books.view(entry, books.own_owner().cgroup);
+  *total_bytes = view.total;
+  *free_bytes = view.free;
 }
 
 }  // namespace berth::fake::cuda

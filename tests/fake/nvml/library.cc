@@ -61,6 +61,7 @@ nvmlReturn_t Library::init() {
   if (const nvmlReturn_t code = injected("nvmlInit_v2"); code != kSuccess) return code;
   count_ = existing_gpus(state(), std::getenv("BERTH_FAKE_DEVICES"), gpus_);
   epoch_ = header().epoch.load();
+  read_own_cgroup(cgroup_);
   ++users_;
   return kSuccess;
 }

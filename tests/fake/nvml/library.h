@@ -50,6 +50,8 @@ class Library {
   }
   DeviceEntry& entry(const Device* handle) { return state().devices[handle->entry]; }
   bool sees(int entry) const;
+  // The control group of this process.
+  const char* cgroup() const { return cgroup_; }
 
   std::mutex lock;
 
@@ -63,6 +65,7 @@ class Library {
   Device devices_[kMaxDevices];
   int gpus_[kMaxDevices] = {};
   int count_ = 0;
+  char cgroup_[256] = {};
 };
 
 Library& library();

@@ -6,21 +6,23 @@ using berth::fake::DeviceEntry;
 
 namespace {
 
-struct Figures {
+struct Shown {
   std::uint64_t total = 0;
   std::uint64_t reserved = 0;
   std::uint64_t used = 0;
   std::uint64_t free = 0;
 };
 
-Figures memory_of(const Device* device) {
+// Inside a control group with a limit of its own the card looks as large as the limit, without the
+// driver's reserve.
+Shown memory_of(const Device* device) {
   const DeviceEntry& entry = entry_of(device);
-  Figures figures{.total = entry.total, .reserved = entry.reserved};
-  figures.used = library().books().used(device->entry);
-  const std::uint64_t room = entry.total - entry.reserved;
-  if (figures.used > room) figures.used = room;  // foreign use of more than there is
-  figures.free = room - figures.used;
-  return figures;
+  const berth::fake::Books::View view = library().books().view(device->entry, library().cgroup());
+  const bool limited = view.total < library().books().room(device->entry);
+  return {.total = limited ? view.total : entry.total,
+          .reserved = limited ? 0 : entry.reserved,
+          .used = view.total - view.free,
+          .free = view.free};
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ Figures memory_of(const Device* device) {
 BERTH_NVML nvmlDeviceGetMemoryInfo(nvmlDevice_t device, Memory* memory) {
   NVML_ENTER_DEVICE(nvmlDeviceGetMemoryInfo, device);
   if (memory == nullptr) return kInvalidArgument;
-  const Figures figures = memory_of(device);
+  const Shown figures = memory_of(device);
   *memory = {.total = figures.total, .free = figures.free, .used = figures.used + figures.reserved};
   return kSuccess;
 }
@@ -38,7 +40,7 @@ BERTH_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, MemoryV2* memory) {
   NVML_ENTER_DEVICE(nvmlDeviceGetMemoryInfo_v2, device);
   if (memory == nullptr) return kInvalidArgument;
   if (memory->version != version_of<MemoryV2>(2)) return kArgumentVersionMismatch;
-  const Figures figures = memory_of(device);
+  const Shown figures = memory_of(device);
   memory->total = figures.total;
   memory->reserved = figures.reserved;
   memory->free = figures.free;

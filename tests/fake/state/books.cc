@@ -1,5 +1,6 @@
 #include "fake/state/books.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -245,6 +246,29 @@ bool Books::limits_allow(int device) {
     if (group_use(device, limit.cgroup) > limit.hard.load() + limit.uncharged.load()) return false;
   }
   return true;
+}
+
+Books::View Books::view(int device, const char* cgroup) {
+  View view{.total = room(device)};
+  const std::uint64_t use = used(device);
+  view.free = use < view.total ? view.total - use : 0;
+  if ((state_->header.charge_special.load(std::memory_order_relaxed) & kChargeLimits) == 0) {
+    return view;
+  }
+  for (MemoryLimit& limit : state_->limits) {
+    if (limit.used.load(std::memory_order_acquire) != 2 ||
+        limit.device != static_cast<std::uint32_t>(device) ||
+        std::strcmp(limit.cgroup, cgroup) != 0) {
+      continue;
+    }
+    const std::uint64_t hard = limit.hard.load();
+    const std::uint64_t charged = group_use(device, cgroup);
+    const std::uint64_t uncharged = limit.uncharged.load();
+    const std::uint64_t held = charged > uncharged ? charged - uncharged : 0;
+    view.total = std::min(view.total, hard);
+    view.free = std::min(view.free, hard > held ? hard - held : 0);
+  }
+  return view;
 }
 
 std::uint64_t Books::group_use(int device, const char* cgroup) {

@@ -65,6 +65,13 @@ class Books {
   std::uint64_t used(int device);
   // What the process in `slot` holds there, adopted memory included; 0 if it is dead.
   std::uint64_t held(int slot, int device);
+  // Total and free memory as a process of `cgroup` sees them: those of the card, under the hard
+  // limit of its own group if it has one. A limit of a group above is enforced, but not seen.
+  struct View {
+    std::uint64_t total = 0;
+    std::uint64_t free = 0;
+  };
+  View view(int device, const char* cgroup);
   // What the processes of a control group and of those below it hold.
   std::uint64_t group_use(int device, const char* cgroup);
   bool lives(int slot);

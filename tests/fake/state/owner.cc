@@ -182,6 +182,11 @@ void read_own_command(char (&command)[64]) {
 
 void read_own_cgroup(char (&cgroup)[256]) {
   std::memset(cgroup, 0, sizeof cgroup);
+  // Stands in for a group of the kernel's where none can be made.
+  if (const char* given = std::getenv("BERTH_FAKE_CGROUP"); given != nullptr && *given == '/') {
+    (void)std::snprintf(cgroup, sizeof cgroup, "%s", given);
+    return;
+  }
   const SmallFile file("/proc/self/cgroup");
   const char* line = std::strncmp(file.text, "0::", 3) == 0 ? file.text : nullptr;
   if (line == nullptr) {
