@@ -1,0 +1,123 @@
+// ClaimSearch: what has to leave, or move, so that a workload may have its place.
+//
+//   ClaimSearch search(impl, claimant);
+//   if (const std::optional<ClaimPlan> plan = search.find()) …   // every place in it was tried
+//
+// Remedies in their order: consolidation (everything that moves has a new place), reclaim (other
+// queues, by what is deserved, then by fair share), preemption (lower priority in the same queue).
+// A set of victims is judged on a Scratch: they leave, the claimant is placed, and what left is
+// placed again where there is room. Among sufficient sets the one that costs least is taken: queues
+// pushed below what they deserve, gangs broken, highest priority lost, device time lost, number,
+// newest first. Exact for up to kExactUnits things that could leave; beyond that node by node, and
+// for gangs in the order of candidates, both without what turns out not to be needed.
+//
+// Source: queues-gangs-topology.md 5, I1 to I15. Thread-safety: none; works on one engine's state.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/engine/engine_impl.h"
+#include "core/engine/scratch.h"
+
+namespace berth::core {
+
+// Things that leave together: one task, one surplus member, or a whole gang.
+struct ClaimUnit {
+  std::vector<WorkloadId> members;
+  QueueId leaf;
+  std::int64_t priority = 0;  // the highest
+  bool breaks_gang = false;
+  std::uint64_t newest = 0;  // number of its newest grant
+  std::int64_t over = 0;     // how far its queue is above its share, in thousandths of the share
+};
+
+struct ClaimPlan {
+  struct Leaver {
+    WorkloadId workload;
+    Evicted::Rule rule = Evicted::Rule::guarantee;
+    std::unique_ptr<Grant> moves_to;  // null: it waits again
+    std::string text;
+  };
+
+  std::vector<Leaver> leavers;
+  std::vector<Planned> places;  // of the claimant
+};
+
+class ClaimSearch {
+ public:
+  ClaimSearch(Engine::Impl& engine, WorkloadId claimant);
+
+  std::optional<ClaimPlan> find();
+  // What stood in the way, for the verdict.
+  const Verdict::Preemption& blocked_by() const { return blocked_; }
+  bool complete() const { return steps_ < budget_; }
+  std::int64_t steps() const { return steps_; }
+
+ private:
+  enum class Mode : std::uint8_t { consolidate, guarantee, fair_share, preempt };
+
+  struct Cost {
+    std::int64_t below_deserved = 0;
+    std::int64_t gangs_broken = 0;
+    std::int64_t highest_priority = 0;
+    std::int64_t lost = 0;  // device milliseconds
+    std::int64_t count = 0;
+    std::int64_t moved = 0;
+    std::vector<std::uint64_t> newest_first;  // complements of grant numbers
+    auto operator<=>(const Cost&) const = default;
+  };
+
+  struct Found {
+    Cost cost;
+    ClaimPlan plan;
+    std::vector<const ClaimUnit*> units;
+  };
+
+  static constexpr std::size_t kExactUnits = 8;
+  static constexpr std::size_t kMostMoves = 16;
+
+  // --- who could leave (claim_units.cc)
+  std::vector<ClaimUnit> units(Mode mode);
+  bool may_leave(WorkloadId id, Mode mode);
+  bool queue_may_lose(QueueId leaf, Mode mode) const;
+  void add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUnit>& units);
+  ClaimUnit unit_of(std::vector<WorkloadId> members) const;
+  Duration protection_of(WorkloadId id, Mode mode) const;
+  std::int64_t over_share(QueueId leaf, Mode mode) const;
+  QueueId ancestor_with(QueueId leaf) const;
+  std::vector<QuotaDimensionId> short_dimensions() const;
+
+  // --- which set (claim_search.cc)
+  bool allowed(Mode mode);
+  std::optional<Found> search(Mode mode);
+  std::optional<Found> one_by_one(Mode mode, const std::vector<ClaimUnit>& units);
+  std::optional<Found> by_subsets(Mode mode, const std::vector<const ClaimUnit*>& units);
+  std::optional<Found> by_nodes(Mode mode, const std::vector<ClaimUnit>& units);
+  std::optional<Found> in_order(Mode mode, const std::vector<ClaimUnit>& units);
+  std::optional<Found> judge(Mode mode, const std::vector<const ClaimUnit*>& set);
+  std::vector<const ClaimUnit*> without_needless(Mode mode, std::vector<const ClaimUnit*> set);
+  bool take_out(Mode mode, Scratch& scratch, const std::vector<const ClaimUnit*>& set);
+  bool place_claimant(Scratch& scratch);
+  bool rights_hold(Mode mode, const std::vector<const ClaimUnit*>& set);
+  bool survives_reversal(const std::vector<const ClaimUnit*>& set);
+  std::size_t place_again(Mode mode, Scratch& scratch, const std::vector<const ClaimUnit*>& set);
+  Cost cost_of(Mode mode, const Scratch& scratch, const std::vector<const ClaimUnit*>& set);
+  std::string reason(Mode mode, WorkloadId victim) const;
+  bool more_steps(std::int64_t steps);
+
+  Engine::Impl& engine_;
+  WorkloadId claimant_;
+  QueueId leaf_;
+  Charge charge_;                         // what it takes where it was placed
+  std::vector<QuotaDimensionId> short_;   // dimensions that it lacks
+  std::vector<std::int64_t> leaf_before_;  // preempt: alloc of the leaf, by dimension of the charge
+  Verdict::Preemption blocked_;
+  std::int64_t steps_ = 0;
+  std::int64_t budget_ = 0;
+};
+
+}  // namespace berth::core

@@ -1,0 +1,267 @@
+// Who could leave for a claim, one by one or as a gang, in the order in which they are tried (I8, I10,
+// I11, I12, I14).
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/engine/claim_search.h"
+
+namespace berth::core {
+
+namespace {
+
+constexpr Duration kHour{3'600'000};
+
+}  // namespace
+
+ClaimSearch::ClaimSearch(Engine::Impl& engine, WorkloadId claimant)
+    : engine_(engine),
+      claimant_(claimant),
+      leaf_(engine.entry(claimant).leaf),
+      charge_(engine.turn_charge(claimant)),
+      budget_(engine.config.search_budget) {
+  short_ = short_dimensions();
+  for (const QuotaDimensionId d : engine_.quotas.tree.dimensions_of(charge_)) {
+    leaf_before_.push_back(engine_.quotas.tree.figures(leaf_, d).alloc);
+  }
+}
+
+// Those in which the fleet has less left than the claimant takes; all where only the pieces are too
+// small.
+std::vector<QuotaDimensionId> ClaimSearch::short_dimensions() const {
+  const QueueTree& tree = engine_.quotas.tree;
+  const std::vector<QuotaDimensionId> all = tree.dimensions_of(charge_);
+  std::vector<QuotaDimensionId> lacking;
+  for (const QuotaDimensionId d : all) {
+    if (tree.capacity(d) - tree.figures(kRootQueue, d).alloc < tree.amount_of(charge_, d)) {
+      lacking.push_back(d);
+    }
+  }
+  return lacking.empty() ? all : lacking;
+}
+
+QueueId ClaimSearch::ancestor_with(QueueId leaf) const {
+  return engine_.quotas.tree.lowest_common_ancestor(leaf_, leaf);
+}
+
+// Whether the victim's side is above its share in something that the claimant lacks (I2).
+bool ClaimSearch::queue_may_lose(QueueId leaf, Mode mode) const {
+  if (mode == Mode::consolidate || mode == Mode::preempt) {
+    return true;
+  }
+  const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
+  const QueueId ancestor = ancestor_with(leaf);
+  return std::ranges::any_of(short_, [&](QuotaDimensionId d) {
+    return engine_.quotas.tree.above(leaf, ancestor, d, share);
+  });
+}
+
+std::int64_t ClaimSearch::over_share(QueueId leaf, Mode mode) const {
+  const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
+  std::int64_t most = 0;
+  for (const QuotaDimensionId d : short_) {
+    const std::int64_t held = engine_.quotas.tree.figures(leaf, d).alloc;
+    const std::int64_t due = std::max<std::int64_t>(1, engine_.quotas.tree.share(leaf, d, share));
+    most = std::max(most, 1000 * (held / due) + 1000 * (held % due) / due);
+  }
+  return most;
+}
+
+// How long a running workload of the victim's leaf is protected: for reclaim the value of the
+// queues from the common ancestor's child upward, for preemption from the leaf upward; the first one
+// set counts.
+Duration ClaimSearch::protection_of(WorkloadId id, Mode mode) const {
+  const QueueTree& tree = engine_.quotas.tree;
+  const Entry& entry = engine_.entry(id);
+  QueueId from = entry.leaf;
+  if (mode != Mode::preempt && entry.leaf != leaf_) {
+    const QueueId ancestor = ancestor_with(entry.leaf);
+    while (tree.parent(from) != ancestor && !tree.parent(from).is_none()) {
+      from = tree.parent(from);
+    }
+  }
+  for (QueueId at = from; !at.is_none(); at = tree.parent(at)) {
+    const MinRuntime& rule = tree.spec(at).min_runtime;
+    Duration value = mode == Mode::preempt ? rule.preempt : rule.reclaim;
+    std::optional<std::int64_t> closest;
+    for (const MinRuntime::ByPriority& one : rule.by_priority) {
+      if (one.at_least <= entry.options.priority && (!closest || one.at_least > *closest)) {
+        closest = one.at_least;
+        value = mode == Mode::preempt ? one.preempt : one.reclaim;
+      }
+    }
+    if (value.count() > 0) {
+      return value;
+    }
+  }
+  return Duration(0);
+}
+
+bool ClaimSearch::may_leave(WorkloadId id, Mode mode) {
+  const Entry& entry = engine_.entry(id);
+  const EntryState state = entry.state;
+  if (state != EntryState::granted || !entry.holds() || entry.evicting || id == claimant_ ||
+      entry.grant->state == GrantState::releasing || entry.grant->charges.empty()) {
+    return false;
+  }
+  const bool inside = entry.leaf == leaf_;
+  if ((mode == Mode::preempt) != inside && mode != Mode::consolidate) {
+    return false;
+  }
+  ++blocked_.considered;
+  if (!entry.preemptible) {
+    ++blocked_.non_preemptible;
+    return false;
+  }
+  if (mode == Mode::consolidate && !entry.options.restartable) {
+    return false;
+  }
+  if (mode == Mode::preempt &&
+      entry.options.priority >= engine_.entry(claimant_).options.priority) {
+    ++blocked_.priority;
+    return false;
+  }
+  const Time since = entry.gang.is_none() ? entry.grant->granted_at
+                                          : std::max(engine_.gang(entry.gang).minimum_reached,
+                                                     entry.grant->granted_at);
+  const Duration protection = protection_of(id, mode);
+  if (engine_.now < since + protection) {
+    ++blocked_.min_runtime;
+    engine_.wake_claims_at(since + protection);
+    return false;
+  }
+  if (mode != Mode::guarantee) {
+    const std::int64_t cap =
+        engine_.quotas.tree.spec(entry.leaf).evictions.per_workload_per_hour;
+    const auto recent = std::ranges::count_if(entry.evictions, [&](Time at) {
+      return at + kHour > engine_.now;
+    });
+    const std::int64_t most = mode == Mode::consolidate ? std::int64_t{1} : cap;
+    if ((cap != kNoCap || mode == Mode::consolidate) && recent >= most) {
+      ++blocked_.eviction_cap;
+      engine_.wake_claims_at(entry.evictions.front() + kHour);
+      return false;
+    }
+  }
+  return true;
+}
+
+ClaimUnit ClaimSearch::unit_of(std::vector<WorkloadId> members) const {
+  ClaimUnit unit{.members = std::move(members), .leaf = {}};
+  unit.leaf = engine_.entry(unit.members.front()).leaf;
+  unit.priority = engine_.entry(unit.members.front()).options.priority;
+  for (const WorkloadId id : unit.members) {
+    const Entry& entry = engine_.entry(id);
+    unit.priority = std::max(unit.priority, entry.options.priority);
+    unit.newest = std::max(unit.newest, entry.grant->number);
+  }
+  return unit;
+}
+
+// Surplus members by themselves, newest first; the rest only as a whole (I8).
+void ClaimSearch::add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUnit>& units) {
+  const GangState& gang = engine_.gang(head);
+  std::vector<WorkloadId> all;
+  bool whole_may = true;
+  engine_.for_members(head, [&](WorkloadId member) {
+    if (engine_.entry(member).holds() && !engine_.entry(member).slot) {
+      all.push_back(member);
+      whole_may = whole_may && may_leave(member, mode);
+    }
+  });
+  if (all.empty() || !gang.started || gang.evicting) {
+    return;
+  }
+  if (mode == Mode::consolidate) {
+    for (const WorkloadId member : all) {
+      if (may_leave(member, mode)) {
+        units.push_back(unit_of({member}));
+      }
+    }
+    return;
+  }
+  for (std::size_t group = 0; group < gang.nodes.size() && !gang.options.whole_only; ++group) {
+    const GangNode& node = gang.nodes[group];
+    std::int64_t surplus = node.is_leaf() ? engine_.present_in(gang, group) - node.min : 0;
+    std::vector<WorkloadId> newest_first;
+    for (const WorkloadId member : node.members) {
+      if (engine_.is_present(member)) {
+        newest_first.push_back(member);
+      }
+    }
+    std::ranges::sort(newest_first, [&](WorkloadId a, WorkloadId b) {
+      const Entry& left = engine_.entry(a);
+      const Entry& right = engine_.entry(b);
+      return std::tuple(left.options.priority, right.grant->number) <
+             std::tuple(right.options.priority, left.grant->number);
+    });
+    for (const WorkloadId member : newest_first) {
+      if (surplus <= 0) {
+        break;
+      }
+      if (may_leave(member, mode)) {
+        units.push_back(unit_of({member}));
+      }
+      --surplus;
+    }
+  }
+  if (whole_may) {
+    units.push_back(unit_of(all));
+    units.back().breaks_gang = true;
+  }
+}
+
+std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
+  std::vector<ClaimUnit> units;
+  std::map<QueueId, bool> may_lose;
+  const auto open = [&](QueueId leaf) {
+    const auto [at, fresh] = may_lose.try_emplace(leaf, false);
+    if (fresh) {
+      at->second = queue_may_lose(leaf, mode);
+    }
+    return at->second;
+  };
+  std::set<WorkloadId> heads;
+  for (const auto& [leaf, runners] : engine_.runners_) {
+    const bool inside = leaf == leaf_;
+    if (mode == Mode::preempt ? !inside : (inside && mode != Mode::consolidate)) {
+      continue;
+    }
+    if (!open(leaf)) {
+      blocked_.fair_share += static_cast<std::int64_t>(runners.size());
+      blocked_.considered += static_cast<std::int64_t>(runners.size());
+      continue;
+    }
+    for (const WorkloadId id : runners) {
+      if (!more_steps(1)) {
+        break;
+      }
+      const Entry& entry = engine_.entry(id);
+      if (!entry.gang.is_none()) {
+        heads.insert(entry.gang);
+      } else if (may_leave(id, mode)) {
+        units.push_back(unit_of({id}));
+      }
+    }
+  }
+  for (const WorkloadId head : heads) {
+    add_gang_units(head, mode, units);
+  }
+  std::map<QueueId, std::int64_t> over;
+  for (ClaimUnit& unit : units) {
+    const auto [at, fresh] = over.try_emplace(unit.leaf, 0);
+    if (fresh && mode != Mode::consolidate && mode != Mode::preempt) {
+      at->second = over_share(unit.leaf, mode);
+    }
+    unit.over = at->second;
+  }
+  std::ranges::sort(units, [&](const ClaimUnit& a, const ClaimUnit& b) {
+    const auto key = [&](const ClaimUnit& unit) {
+      return std::tuple(-unit.over, unit.breaks_gang, unit.priority, ~unit.newest);
+    };
+    return key(a) < key(b);
+  });
+  return units;
+}
+
+}  // namespace berth::core
