@@ -263,9 +263,8 @@ std::vector<const ClaimUnit*> ClaimSearch::without_needless(Mode mode,
   }
   std::vector<const ClaimUnit*> near = set;
   std::erase_if(near, [&](const ClaimUnit* unit) {
-    return std::ranges::none_of(unit->members, [&](WorkloadId id) {
-      return used.contains(engine_.entry(id).grant->node);
-    });
+    return std::ranges::none_of(
+        unit->members, [&](WorkloadId id) { return used.contains(engine_.entry(id).grant->node); });
   });
   const auto enough = [&](const std::vector<const ClaimUnit*>& some) {
     Scratch scratch(engine_);
@@ -340,8 +339,7 @@ bool ClaimSearch::rights_hold(Mode mode, const std::vector<const ClaimUnit*>& se
     std::size_t at = 0;
     for (const QuotaDimensionId d : tree.dimensions_of(charge_)) {
       const QuotaFigures figures = tree.figures(leaf_, d);
-      const std::int64_t after =
-          figures.alloc - figures.releasing + tree.amount_of(charge_, d);
+      const std::int64_t after = figures.alloc - figures.releasing + tree.amount_of(charge_, d);
       const std::int64_t before = at < leaf_before_.size() ? leaf_before_[at] : 0;
       if (after > std::max(before, figures.fair)) {
         return false;
@@ -403,7 +401,8 @@ std::size_t ClaimSearch::place_again(Mode mode, Scratch& scratch,
   std::size_t moved = 0;
   for (const WorkloadId id : left) {
     const Entry& entry = engine_.entry(id);
-    const bool may = entry.options.restartable && moved < kMostMoves && (mode == Mode::consolidate || may_leave(id, Mode::consolidate));
+    const bool may = entry.options.restartable && moved < kMostMoves &&
+                     (mode == Mode::consolidate || may_leave(id, Mode::consolidate));
     if (may && engine_.plan_task(id, scratch)) {
       ++moved;
     } else {
@@ -431,8 +430,8 @@ ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const Scratch& scratch,
         continue;
       }
       ++cost.count;
-      cost.highest_priority = any ? std::max(cost.highest_priority, entry.options.priority)
-                                  : entry.options.priority;
+      cost.highest_priority =
+          any ? std::max(cost.highest_priority, entry.options.priority) : entry.options.priority;
       any = true;
       const std::int64_t elapsed =
           std::max<std::int64_t>(1, (engine_.now - entry.grant->granted_at).count());
@@ -520,16 +519,17 @@ std::string ClaimSearch::reason(Mode mode, WorkloadId victim) const {
   const Entry& entry = engine_.entry(victim);
   const std::string& who = engine_.entry(claimant_).uid;
   if (mode == Mode::consolidate) {
-    return fmt::format("moved so that {} of queue {} finds one place that is large enough; restartable: "
-                       "false keeps it where it is",
-                       who, tree.path_name(leaf_));
+    return fmt::format(
+        "moved so that {} of queue {} finds one place that is large enough; restartable: "
+        "false keeps it where it is",
+        who, tree.path_name(leaf_));
   }
   if (mode == Mode::preempt) {
-    return fmt::format("priority {} in queue {}, and {} with priority {} needs its place; a priority "
-                       "of at least {}, or preemptible: false within what the queue deserves, keeps it",
-                       entry.options.priority, tree.path_name(leaf_), who,
-                       engine_.entry(claimant_).options.priority,
-                       engine_.entry(claimant_).options.priority);
+    return fmt::format(
+        "priority {} in queue {}, and {} with priority {} needs its place; a priority "
+        "of at least {}, or preemptible: false within what the queue deserves, keeps it",
+        entry.options.priority, tree.path_name(leaf_), who,
+        engine_.entry(claimant_).options.priority, engine_.entry(claimant_).options.priority);
   }
   const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
   const QuotaDimensionId d = short_.front();
@@ -546,7 +546,8 @@ std::string ClaimSearch::reason(Mode mode, WorkloadId victim) const {
   const QuotaFigures from = tree.figures(theirs, d);
   const QuotaFigures to = tree.figures(ours, d);
   return fmt::format(
-      "{} of queue {} takes back its {}: of {}, {} holds {} after this and its {} is {}; {} will hold "
+      "{} of queue {} takes back its {}: of {}, {} holds {} after this and its {} is {}; {} will "
+      "hold "
       "{} of its {}. More `deserved` for {}, or preemptible: false within it, keeps the work",
       who, tree.path_name(leaf_), mode == Mode::guarantee ? "guarantee" : "fair share",
       tree.dimension_name(d), tree.path_name(theirs), from.alloc - from.releasing,

@@ -112,8 +112,8 @@ class ClaimSearch {
   Engine::Impl& engine_;
   WorkloadId claimant_;
   QueueId leaf_;
-  Charge charge_;                         // what it takes where it was placed
-  std::vector<QuotaDimensionId> short_;   // dimensions that it lacks
+  Charge charge_;                          // what it takes where it was placed
+  std::vector<QuotaDimensionId> short_;    // dimensions that it lacks
   std::vector<std::int64_t> leaf_before_;  // preempt: alloc of the leaf, by dimension of the charge
   Verdict::Preemption blocked_;
   std::int64_t steps_ = 0;

@@ -1,5 +1,5 @@
-// Who could leave for a claim, one by one or as a gang, in the order in which they are tried (I8, I10,
-// I11, I12, I14).
+// Who could leave for a claim, one by one or as a gang, in the order in which they are tried (I8,
+// I10, I11, I12, I14).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -68,8 +68,8 @@ std::int64_t ClaimSearch::over_share(QueueId leaf, Mode mode) const {
 }
 
 // How long a running workload of the victim's leaf is protected: for reclaim the value of the
-// queues from the common ancestor's child upward, for preemption from the leaf upward; the first one
-// set counts.
+// queues from the common ancestor's child upward, for preemption from the leaf upward; the first
+// one set counts.
 Duration ClaimSearch::protection_of(WorkloadId id, Mode mode) const {
   const QueueTree& tree = engine_.quotas.tree;
   const Entry& entry = engine_.entry(id);
@@ -131,11 +131,9 @@ bool ClaimSearch::may_leave(WorkloadId id, Mode mode) {
     return false;
   }
   if (mode != Mode::guarantee) {
-    const std::int64_t cap =
-        engine_.quotas.tree.spec(entry.leaf).evictions.per_workload_per_hour;
-    const auto recent = std::ranges::count_if(entry.evictions, [&](Time at) {
-      return at + kHour > engine_.now;
-    });
+    const std::int64_t cap = engine_.quotas.tree.spec(entry.leaf).evictions.per_workload_per_hour;
+    const auto recent =
+        std::ranges::count_if(entry.evictions, [&](Time at) { return at + kHour > engine_.now; });
     const std::int64_t most = mode == Mode::consolidate ? std::int64_t{1} : cap;
     if ((cap != kNoCap || mode == Mode::consolidate) && recent >= most) {
       ++blocked_.eviction_cap;

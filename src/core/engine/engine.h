@@ -89,7 +89,6 @@ class Engine {
   const Fleet& fleet() const;
   const Ledger& ledger() const;
   // Bookings and entitlements as of the last event; empty until queues were configured.
-  const QueueTree& queues() const;
 
   // Empty when the workload is unknown.
   const Grant* grant(std::string_view uid) const;

@@ -34,6 +34,7 @@ struct Stranger {
 
 class Scratch;
 struct Planned;
+struct ClaimPlan;
 
 class Engine::Impl {
  public:
@@ -67,6 +68,7 @@ class Engine::Impl {
 
  private:
   friend class Engine;
+  friend class ClaimSearch;
   friend class GangPlanner;
   friend class Scratch;
   friend class Sentence;
@@ -174,6 +176,21 @@ class Engine::Impl {
   std::vector<bool> nodes_for_member(WorkloadId member) const;
   DomainId home_of_group(const GangState& state, std::size_t group, const Domains& domains,
                          int level) const;
+
+  // --- claims (claims.cc)
+  bool plan_task(WorkloadId id, Scratch& scratch);
+  bool plan_minimum(WorkloadId head, Scratch& scratch);
+  bool is_delayed(const Entry& one) const;
+  Duration claim_delay(const Entry& one) const;
+  bool has_rights(const Entry& one) const;
+  bool may_claim(WorkloadId id) const;
+  bool try_claim(WorkloadId id);
+  void carry_out(WorkloadId claimant, ClaimPlan plan);
+  void hold_for(WorkloadId mover, std::unique_ptr<Grant> grant);
+  void take_hold(WorkloadId mover, bool moves);
+  void wake_claims_at(Time time);
+  void wake_claimants(std::set<KindId>& woken);
+  void drain_queues();
 
   // --- the queue tree's bookings (queue_books.cc)
   void read_queue(WorkloadId id);
@@ -301,6 +318,8 @@ class Engine::Impl {
   std::uint64_t grants_before_ = 0;  // made before the present call
   std::vector<QueueId> blocked_by_;  // queues that refused the last workload tried
   std::map<KindId, std::vector<QueueId>> quota_waits_;  // kinds that queues refused, and which
+  std::map<QueueId, std::set<WorkloadId>> runners_;     // by leaf: what runs and is not leaving
+  bool claims_dirty_ = false;                           // somebody may have a claim that had none
   std::set<QueueId> freed_;                             // leaves that hold less than before
   std::uint64_t capacity_seen_ = 0;
   std::int64_t wake_steps_ = 0;

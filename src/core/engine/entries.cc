@@ -277,6 +277,7 @@ void Engine::Impl::end(WorkloadId id, Cause why) {
   }
   clear_wait_timer(id);
   never_.erase(id);
+  take_hold(id, false);
   set_demand(id, {});
   if (is_member(id)) {
     leave_gang(id, false);
@@ -292,6 +293,10 @@ void Engine::Impl::take_back(WorkloadId id, Cause why, bool lost, bool requeue) 
   actions_.emplace_back(Retracted{.workload = id, .grant = number, .why = why, .lost = lost});
   if (!requeue) {
     end(id, why);
+    return;
+  }
+  if (!at(id).hold.is_none()) {
+    take_hold(id, true);
     return;
   }
   if (waits_with_gang(id)) {

@@ -45,9 +45,13 @@ struct Entry {
   WorkloadId gang = WorkloadId::none();  // its gang's head; a head names itself
   std::size_t group = 0;                 // of a member: place in GangState::nodes
   bool slot = false;  // a lost member's place, kept for its replacement (the grant runs nothing)
-  std::int64_t member_index = 0;   // of a member: by arrival
-  bool evicting = false;           // it was asked to leave
-  std::vector<Time> evictions;     // when it was, of late
+  std::int64_t member_index = 0;               // of a member: by arrival
+  bool evicting = false;                       // it was asked to leave
+  std::vector<Time> evictions;                 // when it was, of late
+  WorkloadId hold = WorkloadId::none();        // the place to which it moves
+  WorkloadId held_for = WorkloadId::none();    // this is such a place, not a workload of anybody
+  std::optional<Verdict::Preemption> blocked;  // what its last claim met
+  bool searched_fully = true;                  // false: a budget of steps ended
   bool preferred_promise = false;  // it was promised although there was a place at once (F8)
 
   bool holds() const { return grant != nullptr; }

@@ -120,6 +120,7 @@ void Engine::Impl::fire(const Timer& timer) {
         requeued_.insert(timer.workload);
       }
       return;
+    case TimerKind::claims: claims_dirty_ = true; return;
     case TimerKind::samples:
       samples_due_.reset();
       age_samples();
@@ -528,6 +529,7 @@ void Engine::Impl::on(const QueuesChanged& event) {
   report(quotas.configure(event.config));
   quotas.tree.sample(now);
   reread_queues();
+  drain_queues();
 }
 
 void Engine::Impl::on(const TimeReached&) {}

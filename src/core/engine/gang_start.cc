@@ -49,6 +49,9 @@ bool Engine::Impl::try_gang(WorkloadId head) {
   if (!releasing_nodes_.empty() && start_gang(head, true)) {
     return true;
   }
+  if (try_claim(head)) {
+    return true;
+  }
   const QuotaRefusal refusal = quotas.active()
                                    ? quotas.tree.may_start(at(head).leaf, state.turn,
                                                            at(head).preemptible, Counting::present)

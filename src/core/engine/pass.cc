@@ -55,6 +55,7 @@ std::set<KindId> Engine::Impl::woken_kinds() {
     }
   }
   wake_by_quota(woken);
+  wake_claimants(woken);
   for (const WorkloadId id : requeued_) {
     woken.insert(at(id).kind);
   }
@@ -80,7 +81,8 @@ void Engine::Impl::run_pass() {
     settle_improved();
     try_in_order(woken_kinds());
     update_reservations();
-    if (improved_.empty() && requeued_.empty() && touched_gangs_.empty()) {
+    const bool claims = claims_dirty_ && quotas.active() && !waiting.empty();
+    if (improved_.empty() && requeued_.empty() && touched_gangs_.empty() && !claims) {
       return;
     }
   }
@@ -258,6 +260,9 @@ bool Engine::Impl::try_workload(WorkloadId id) {
   }
   const Selection selection = select_for(id, quota);
   if (!releasing_nodes_.empty() && try_promise(id, selection)) {
+    return true;
+  }
+  if (selection.node.is_none() && try_claim(id)) {
     return true;
   }
   if (selection.node.is_none()) {
@@ -448,6 +453,9 @@ Cause Engine::Impl::waiting_cause_among(const Shape& shape, WorkloadId id,
 
 // The most telling reason among the nodes' answers.
 Cause Engine::Impl::waiting_cause(const Shape& shape, WorkloadId id) const {
+  if (quotas.active() && is_delayed(entry(id)) && has_rights(entry(id)) && may_claim(id)) {
+    return Cause::preemption_delay;
+  }
   if (quotas.active()) {
     const Entry& asking = entry(id);
     const QuotaView& quota = quotas.view(shape, asking.leaf, asking.preemptible, Counting::present);

@@ -181,7 +181,7 @@ void Engine::Impl::retry_promised(const std::set<NodeId>& nodes) {
   const std::set<WorkloadId> promised = promised_;
   for (const WorkloadId id : promised) {
     const Entry& entry = at(id);
-    if (entry.slot || waits_with_gang(id) || entry.preferred_promise ||
+    if (entry.slot || !entry.held_for.is_none() || waits_with_gang(id) || entry.preferred_promise ||
         entry.grant->number > grants_before_) {
       continue;  // it had a place and preferred this, or it was decided in this very call
     }
@@ -214,6 +214,8 @@ void Engine::Impl::withdraw_promises(NodeId node) {
     }
     if (at(id).slot) {
       end(id, Cause::none);
+    } else if (!at(id).held_for.is_none()) {
+      take_hold(at(id).held_for, false);
     } else if (waits_with_gang(id)) {
       withdraw_gang(at(id).gang);
     } else {
@@ -227,7 +229,7 @@ void Engine::Impl::withdraw_promises(NodeId node) {
 void Engine::Impl::settle_promises(NodeId node) {
   for (const WorkloadId id : promises_on(node)) {
     const Entry& entry = at(id);
-    if (entry.slot || waits_with_gang(id)) {
+    if (entry.slot || !entry.held_for.is_none() || waits_with_gang(id)) {
       continue;  // a gang's promises are kept together (settle_gang_promises)
     }
     if (promise_holds(entry, false) && queue_has_room_for(entry)) {

@@ -38,6 +38,7 @@ void Engine::Impl::set_demand(WorkloadId id, Charge demand) {
   if (!entry.demand.parts.empty()) {
     quotas.tree.remove_demand(entry.leaf, entry.demand);
   }
+  claims_dirty_ = true;
   entry.demand = std::move(demand);
   if (!entry.demand.parts.empty()) {
     quotas.tree.add_demand(entry.leaf, entry.demand);
@@ -52,6 +53,12 @@ void Engine::Impl::book_queue(WorkloadId id, const Grant& grant) {
   entry.charge = quotas.charge_of(grant);
   entry.booking = booking_of(grant);
   entry.booked = true;
+  if (suppositions == 0) {
+    claims_dirty_ = true;
+    if (entry.booking == BookingState::running && entry.held_for.is_none()) {
+      runners_[entry.leaf].insert(id);
+    }
+  }
   quotas.add(entry.leaf, entry.charge, entry.booking, entry.preemptible);
 }
 
@@ -65,6 +72,13 @@ void Engine::Impl::unbook_queue(WorkloadId id) {
   entry.booked = false;
   if (suppositions == 0) {
     freed_.insert(entry.leaf);
+    claims_dirty_ = true;
+    if (const auto found = runners_.find(entry.leaf); found != runners_.end()) {
+      found->second.erase(id);
+      if (found->second.empty()) {
+        runners_.erase(found);
+      }
+    }
   }
 }
 

@@ -70,6 +70,7 @@ std::vector<QueueProblem> Quotas::configure(const QueueConfig& config) {
   ++version_;
   ++capacity_version_;
   config_ = config;
+  as_default_ = config.queues == default_queues().queues;
   classes_ = classes();
   return tree.configure(config, classes_);
 }

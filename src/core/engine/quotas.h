@@ -48,7 +48,7 @@ class Quotas {
   // Somebody configured queues once: from then on everything is booked in the tree.
   bool counting() const { return counting_; }
   // The tree has something to say.
-  bool active() const { return counting_ && !tree.trivial(); }
+  bool active() const { return counting_ && (!tree.trivial() || !as_default_); }
 
   std::vector<QueueProblem> configure(const QueueConfig& config);
   // Nodes came or went. Where the models of the fleet are others now, the configuration is read
@@ -128,6 +128,7 @@ class Quotas {
   QueueConfig config_;
   std::vector<std::string> classes_;
   bool counting_ = false;
+  bool as_default_ = true;  // the configuration says what nobody has to say
   std::uint64_t seen_ = 0;  // change log position
   std::uint64_t capacity_version_ = 1;
   std::uint64_t version_ = 1;

@@ -57,6 +57,29 @@ const Grant* Scratch::planned_for(WorkloadId workload) const {
   return nullptr;
 }
 
+std::vector<WorkloadId> Scratch::planned_since(std::size_t mark) const {
+  std::vector<WorkloadId> planned;
+  for (std::size_t i = mark; i < steps_.size(); ++i) {
+    if (steps_[i].grant != nullptr) {
+      planned.push_back(steps_[i].workload);
+    }
+  }
+  return planned;
+}
+
+Scratch::Aside::Aside(Scratch& scratch, std::span<const WorkloadId> workloads)
+    : scratch_(scratch), workloads_(workloads) {
+  for (const WorkloadId id : workloads_) {
+    scratch_.engine_.unbook_queue(id);
+  }
+}
+
+Scratch::Aside::~Aside() {
+  for (const WorkloadId id : workloads_) {
+    scratch_.engine_.book_queue(id, *scratch_.planned_for(id));
+  }
+}
+
 std::vector<Planned> Scratch::take_planned() {
   std::vector<Planned> planned;
   while (!steps_.empty()) {

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/engine/engine.h"
@@ -44,6 +45,22 @@ class Scratch {
   bool is_out(WorkloadId workload) const;
   // The grant put for the workload, or null.
   const Grant* planned_for(WorkloadId workload) const;
+  // Those put after the mark, in order.
+  std::vector<WorkloadId> planned_since(std::size_t mark) const;
+
+  // While it lives, what was put for these workloads is not in the queues' books.
+  class Aside {
+   public:
+    Aside(Scratch& scratch, std::span<const WorkloadId> workloads);
+    ~Aside();
+    Aside(const Aside&) = delete;
+    Aside& operator=(const Aside&) = delete;
+
+   private:
+    Scratch& scratch_;
+    std::span<const WorkloadId> workloads_;
+  };
+
   // Everything put, in order. The scratch is undone by it.
   std::vector<Planned> take_planned();
 

@@ -1,15 +1,13 @@
 // The named stages of a pass, in order, with counters and timers.
 //
 //   order      which woken workload is tried next
-//   quota      may its queue hold it (one leaf today: always)
+//   quota      may its queue hold it (no queues configured: always)
 //   possible   could any machine of the fleet ever hold it: proves "never"
 //   place      filter nodes and devices, score, choose: the placement index
 //   promise    room that is being freed (L3)
+//   claim      who has to leave or move for it: consolidate, reclaim, preempt
 //   commit     book the grant in a ledger transaction
 //   reserve    the concrete place of each pool's head, and what may pass it
-//
-// Later stages stand between these on the same state: the quota tree in `quota`, gang and topology
-// search around `place`, consolidate, reclaim and preempt after `promise`.
 #pragma once
 
 #include <array>
@@ -25,6 +23,7 @@ enum class StageId : std::uint8_t {
   possible,
   place,
   promise,
+  claim,
   commit,
   reserve,
   kCount
@@ -35,8 +34,8 @@ class StageBook {
   static constexpr std::size_t kCount = static_cast<std::size_t>(StageId::kCount);
 
   explicit StageBook(Stopwatch* stopwatch) : stopwatch_(stopwatch) {
-    constexpr std::array<std::string_view, kCount> kNames{"order",   "quota",  "possible", "place",
-                                                          "promise", "commit", "reserve"};
+    constexpr std::array<std::string_view, kCount> kNames{
+        "order", "quota", "possible", "place", "promise", "claim", "commit", "reserve"};
     for (std::size_t i = 0; i < kCount; ++i) {
       stats_[i].name = kNames[i];
     }

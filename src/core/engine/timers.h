@@ -22,6 +22,7 @@ enum class TimerKind : std::uint8_t {
   stale,      // a gang has been below its minimum for too long
   start,      // a gang should run by now
   back_off,   // a gang may be tried again
+  claims,     // somebody may be evicted, or claim, who could not before
 };
 
 struct Timer {

@@ -145,6 +145,8 @@ class QueueTree {
   // that nobody names yet.
   void set_capacity(DeviceClassId device_class, DimensionKind kind, std::int64_t amount);
 
+  std::int64_t capacity(QuotaDimensionId dimension) const;
+
   // Admission without eviction (4.2, 4.1): nothing on the path held or stopped, limits, for
   // non-preemptible work deserved, counting such work only, and reserved capacity of others. Of
   // reservations the effective part R' is kept, so that an outage does not leave more reserved than

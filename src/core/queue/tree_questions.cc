@@ -195,6 +195,10 @@ QueueId QueueTree::lowest_common_ancestor(QueueId a, QueueId b) const {
   return a;
 }
 
+std::int64_t QueueTree::capacity(QuotaDimensionId dimension) const {
+  return impl_->capacity_of(dimension);
+}
+
 QuotaRefusal QueueTree::within(QueueId leaf, QueueId ancestor, const Charge& charge,
                                Entitlement entitlement, bool preemptible) const {
   for (const ChargeNeed& need : impl_->needs(charge)) {

@@ -1,0 +1,230 @@
+// Claims: a workload that found no place asks whether others have to leave or move for it, and the
+// answer is carried out. The search is in claim_search.cc.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/engine/claim_search.h"
+#include "core/engine/engine_impl.h"
+#include "core/engine/gang_planner.h"
+
+namespace berth::core {
+
+bool Engine::Impl::plan_task(WorkloadId id, Scratch& scratch) {
+  const Entry& one = entry(id);
+  const QuotaView* quota = quotas.active() ? &quotas.view(shapes.at(one.shape), one.leaf,
+                                                          one.preemptible, Counting::present)
+                                           : nullptr;
+  const Selection selection = select_for(id, quota);
+  if (selection.node.is_none()) {
+    return false;
+  }
+  scratch.put(id, make_grant(id, selection.node, ledger.faces(selection.node),
+                             index.places(one.shape, selection)));
+  return true;
+}
+
+bool Engine::Impl::plan_minimum(WorkloadId head, Scratch& scratch) {
+  GangPlanner planner(*this, head, scratch);
+  return planner.place();
+}
+
+// Whether it may cause evictions yet.
+bool Engine::Impl::is_delayed(const Entry& one) const {
+  return now < one.queued_at + claim_delay(one);
+}
+
+Duration Engine::Impl::claim_delay(const Entry& one) const {
+  return std::max(one.options.preemption_delay, quotas.tree.spec(one.leaf).preemption_delay);
+}
+
+bool Engine::Impl::has_rights(const Entry& one) const {
+  const QueueSpec& spec = quotas.tree.spec(one.leaf);
+  return spec.reclaim != ReclaimRight::never || spec.preempt != PreemptRight::never;
+}
+
+// Whether a search could find anything: cheap, and right when it says no.
+bool Engine::Impl::may_claim(WorkloadId id) const {
+  const Entry& one = entry(id);
+  const QueueTree& tree = quotas.tree;
+  if (is_member(id) || !tree.is_listed(one.leaf) || !tree.held_because(one.leaf).empty() ||
+      tree.stop(one.leaf) != QueueStop::none) {
+    return false;
+  }
+  const QueueSpec& spec = tree.spec(one.leaf);
+  const Charge& charge = turn_charge(id);
+  if (one.preemptible && !runners_.empty()) {
+    const std::vector<QuotaDimensionId> all = tree.dimensions_of(charge);
+    const bool enough = std::ranges::all_of(all, [&](QuotaDimensionId d) {
+      return tree.capacity(d) - tree.figures(kRootQueue, d).alloc >= tree.amount_of(charge, d);
+    });
+    if (enough) {
+      return true;  // what is free may only be in pieces
+    }
+  }
+  const auto within = [&](Entitlement share) {
+    return !tree.within(one.leaf, tree.parent(one.leaf), charge, share, one.preemptible).refused();
+  };
+  if (spec.reclaim != ReclaimRight::never && within(Entitlement::deserved)) {
+    return true;
+  }
+  if (spec.reclaim == ReclaimRight::fair_share && within(Entitlement::fair)) {
+    return true;
+  }
+  if (spec.preempt == PreemptRight::never) {
+    return false;
+  }
+  const auto inside = runners_.find(one.leaf);
+  return inside != runners_.end() && std::ranges::any_of(inside->second, [&](WorkloadId other) {
+           return entry(other).options.priority < one.options.priority;
+         });
+}
+
+// True when others were asked to leave and their room is promised to it.
+bool Engine::Impl::try_claim(WorkloadId id) {
+  if (!quotas.active() || suppositions > 0) {
+    return false;
+  }
+  Entry& one = at(id);
+  one.blocked.reset();
+  one.searched_fully = true;
+  const std::optional<Duration>& patience = one.options.wait_timeout;
+  if ((patience.has_value() && one.queued_at + *patience <= now) || !may_claim(id)) {
+    return false;
+  }
+  if (is_delayed(one)) {
+    wake_claims_at(one.queued_at + claim_delay(one));
+    return false;
+  }
+  std::optional<ClaimPlan> plan;
+  {
+    StageBook::Scope stage(stages, StageId::claim);
+    ClaimSearch search(*this, id);
+    plan = search.find();
+    stage.stepped(search.steps());
+    one.blocked = search.blocked_by();
+    one.searched_fully = search.complete();
+    if (!plan.has_value()) {
+      stage.rejected();
+    }
+  }
+  if (!plan.has_value()) {
+    return false;
+  }
+  carry_out(id, std::move(*plan));
+  return true;
+}
+
+void Engine::Impl::carry_out(WorkloadId claimant, ClaimPlan plan) {
+  if (waiting.contains(claimant)) {
+    dequeue(claimant);
+  }
+  for (ClaimPlan::Leaver& leaver : plan.leavers) {
+    const NodeId to = leaver.moves_to != nullptr ? leaver.moves_to->node : NodeId::none();
+    start_eviction(leaver.workload, leaver.rule, claimant, to, std::move(leaver.text));
+  }
+  for (Planned& planned : plan.places) {
+    const NodeId node = planned.grant->node;
+    promise(planned.workload, std::move(planned.grant));
+    set_state(planned.workload, EntryState::promised, Cause::preempting);
+    improved(node);
+  }
+  if (is_head(claimant)) {
+    promised_gangs_.insert(claimant);
+    set_state(claimant, EntryState::promised, Cause::preempting);
+    set_wait_timer(claimant);
+  }
+  for (ClaimPlan::Leaver& leaver : plan.leavers) {
+    if (leaver.moves_to != nullptr) {
+      hold_for(leaver.workload, std::move(leaver.moves_to));
+    }
+  }
+}
+
+// Books the place to which a workload moves, until it is gone from the old one.
+void Engine::Impl::hold_for(WorkloadId mover, std::unique_ptr<Grant> grant) {
+  const std::string uid = fmt::format("{} (moving)", at(mover).uid);
+  if (!id_of(uid).is_none()) {
+    return;  // it waits again like any other
+  }
+  WorkloadOptions options = at(mover).options;
+  options.wait_timeout.reset();
+  options.confirm_within.reset();
+  const WorkloadId hold =
+      new_entry(Workload::task(uid, shapes.at(at(mover).shape).request, options));
+  Entry& held = at(hold);
+  held.preemptible = at(mover).preemptible;
+  held.held_for = mover;
+  held.state = EntryState::promised;
+  held.cause = Cause::waiting_for_release;
+  grant->state = GrantState::promised;
+  grant->number = ++grants_made_;
+  improved(grant->node);
+  book_grant(hold, std::move(grant));
+  promised_.insert(hold);
+  at(mover).hold = hold;
+}
+
+// The workload is gone from its old place: it is promised the one that was held, or it has ended
+// and the hold with it.
+void Engine::Impl::take_hold(WorkloadId mover, bool moves) {
+  const WorkloadId hold = at(mover).hold;
+  if (hold.is_none()) {
+    return;
+  }
+  at(mover).hold = WorkloadId::none();
+  auto grant = std::make_unique<Grant>(*at(hold).grant);
+  drop_grant(hold);
+  set_demand(hold, {});
+  forget_entry(hold);
+  if (moves) {
+    const NodeId node = grant->node;
+    set_state(mover, EntryState::waiting, Cause::waiting_for_release);
+    promise(mover, std::move(grant));
+    improved(node);
+  }
+}
+
+void Engine::Impl::wake_claims_at(Time time) {
+  if (suppositions == 0 || time > now) {
+    timers_.set({.due = time, .kind = TimerKind::claims, .workload = WorkloadId::none()});
+  }
+}
+
+// Kinds that wait and might have a claim now.
+void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
+  if (!claims_dirty_ || !quotas.active()) {
+    return;
+  }
+  claims_dirty_ = false;
+  for (const KindId kind : waiting.kinds()) {
+    const WorkloadId first = waiting.first_of(kind, now);
+    ++wake_steps_;
+    if (!first.is_none() && may_claim(first)) {
+      woken.insert(kind);
+    }
+  }
+}
+
+// Queues that are being emptied: what runs there has to leave.
+void Engine::Impl::drain_queues() {
+  std::vector<WorkloadId> leaving;
+  for (const auto& [leaf, runners] : runners_) {
+    if (quotas.tree.stop(leaf) != QueueStop::hold_and_drain) {
+      continue;
+    }
+    for (const WorkloadId id : runners) {
+      if (!at(id).evicting) {
+        leaving.push_back(id);
+      }
+    }
+  }
+  for (const WorkloadId id : leaving) {
+    start_eviction(id, Evicted::Rule::drain, WorkloadId::none(), NodeId::none(),
+                   fmt::format("queue {} is being emptied (stop: holdAndDrain); another queue, or "
+                               "stop: none, keeps the work",
+                               quotas.tree.path_name(at(id).leaf)));
+  }
+}
+
+}  // namespace berth::core
