@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -98,18 +99,10 @@ std::optional<ClaimSearch::Found> ClaimSearch::one_by_one(Mode mode,
 
 std::optional<ClaimSearch::Found> ClaimSearch::by_subsets(
     Mode mode, const std::vector<const ClaimUnit*>& units) {
-  if (mode != Mode::consolidate && mode != Mode::preempt) {
+  {
     // Nothing is enough unless all of them are.
     Scratch scratch(engine_);
-    std::set<WorkloadId> seen;
-    for (const ClaimUnit* unit : units) {
-      for (const WorkloadId id : unit->members) {
-        if (seen.insert(id).second) {
-          scratch.take_out(id);
-        }
-      }
-    }
-    engine_.take_out_releasing(scratch);
+    take_out(scratch, units);
     if (!place_claimant(scratch)) {
       return std::nullopt;
     }
@@ -184,7 +177,7 @@ std::optional<ClaimSearch::Found> ClaimSearch::by_nodes(Mode mode,
           return best;
         }
         if (std::optional<Found> found = judge(mode, set); found.has_value()) {
-          keep(judge(mode, without_needless(mode, set)));
+          keep(judge(mode, without_needless(set)));
           break;
         }
       }
@@ -200,33 +193,24 @@ std::optional<ClaimSearch::Found> ClaimSearch::in_order(Mode mode,
   {
     // Those whose queue is still above its share when their turn comes.
     Scratch scratch(engine_);
-    std::set<WorkloadId> seen;
     for (const ClaimUnit& unit : units) {
       if (!more_steps(1)) {
         return std::nullopt;
       }
-      if (seen.contains(unit.members.front()) || !queue_may_lose(unit.leaf, mode)) {
-        continue;
-      }
-      for (const WorkloadId id : unit.members) {
-        if (seen.insert(id).second) {
-          scratch.take_out(id);
+      if (!scratch.is_out(unit.members.front()) && queue_may_lose(unit.leaf, mode)) {
+        for (const WorkloadId id : unit.members) {
+          if (!scratch.is_out(id)) {
+            scratch.take_out(id);
+          }
         }
+        usable.push_back(&unit);
       }
-      usable.push_back(&unit);
     }
   }
   const auto enough = [&](std::size_t count) {
     Scratch scratch(engine_);
-    std::set<WorkloadId> seen;
-    for (std::size_t i = 0; i < count; ++i) {
-      for (const WorkloadId id : usable[i]->members) {
-        if (seen.insert(id).second) {
-          scratch.take_out(id);
-        }
-      }
-    }
-    engine_.take_out_releasing(scratch);
+    const auto end = usable.begin() + static_cast<std::ptrdiff_t>(count);
+    take_out(scratch, {usable.begin(), end});
     (void)more_steps(static_cast<std::int64_t>(count));
     return place_claimant(scratch);
   };
@@ -240,20 +224,16 @@ std::optional<ClaimSearch::Found> ClaimSearch::in_order(Mode mode,
     (enough(middle) ? high : low) = middle;
   }
   usable.resize(high);
-  return judge(mode, without_needless(mode, std::move(usable)));
+  return judge(mode, without_needless(std::move(usable)));
 }
 
 // Last first: whoever may stay, stays. What stands where the claimant was not placed is not needed.
-std::vector<const ClaimUnit*> ClaimSearch::without_needless(Mode mode,
-                                                            std::vector<const ClaimUnit*> set) {
+std::vector<const ClaimUnit*> ClaimSearch::without_needless(std::vector<const ClaimUnit*> set) {
   constexpr std::size_t kMostDropped = 128;
   std::set<NodeId> used;
   {
     Scratch scratch(engine_);
-    if (!take_out(mode, scratch, set)) {
-      return set;
-    }
-    engine_.take_out_releasing(scratch);
+    take_out(scratch, set);
     if (!place_claimant(scratch)) {
       return set;
     }
@@ -268,14 +248,7 @@ std::vector<const ClaimUnit*> ClaimSearch::without_needless(Mode mode,
   });
   const auto enough = [&](const std::vector<const ClaimUnit*>& some) {
     Scratch scratch(engine_);
-    for (const ClaimUnit* unit : some) {
-      for (const WorkloadId id : unit->members) {
-        if (!scratch.is_out(id)) {
-          scratch.take_out(id);
-        }
-      }
-    }
-    engine_.take_out_releasing(scratch);
+    take_out(scratch, some);
     return place_claimant(scratch);
   };
   if (near.size() < set.size() && enough(near)) {
@@ -295,27 +268,41 @@ std::vector<const ClaimUnit*> ClaimSearch::without_needless(Mode mode,
   return set;
 }
 
-// Takes the units out, smallest first, each of them with its right (I2). False: one has none.
-bool ClaimSearch::take_out(Mode mode, Scratch& scratch, const std::vector<const ClaimUnit*>& set) {
-  std::vector<const ClaimUnit*> order = set;
-  std::ranges::stable_sort(order, {}, [&](const ClaimUnit* unit) {
-    std::int64_t mib = 0;
-    for (const WorkloadId id : unit->members) {
-      for (const ChargePart& part : engine_.entry(id).charge.parts) {
-        mib += part.mib;
-      }
-    }
-    return mib;
-  });
-  for (const ClaimUnit* unit : order) {
-    if (!queue_may_lose(unit->leaf, mode)) {
-      return false;
-    }
+// As if the units, and whatever is being released, were gone.
+void ClaimSearch::take_out(Scratch& scratch, const std::vector<const ClaimUnit*>& set) {
+  for (const ClaimUnit* unit : set) {
     for (const WorkloadId id : unit->members) {
       if (!scratch.is_out(id)) {
         scratch.take_out(id);
       }
     }
+  }
+  engine_.take_out_releasing(scratch);
+}
+
+// I2: each of the lost in turn, the smallest first, leaves a queue that is above its share.
+bool ClaimSearch::may_lose(Mode mode, std::vector<WorkloadId> lost) {
+  if (mode == Mode::consolidate || mode == Mode::preempt) {
+    return true;
+  }
+  std::ranges::stable_sort(lost, {}, [&](WorkloadId id) {
+    std::int64_t mib = 0;
+    for (const ChargePart& part : engine_.entry(id).charge.parts) {
+      mib += part.mib;
+    }
+    return mib;
+  });
+  Scratch scratch(engine_);
+  std::set<WorkloadId> gangs;
+  for (const WorkloadId id : lost) {
+    // A gang's core leaves together: what its first takes is asked once.
+    const Entry& entry = engine_.entry(id);
+    const bool together = !entry.gang.is_none() && whole_.contains(entry.gang);
+    if (!(together && gangs.contains(entry.gang)) && !queue_may_lose(entry.leaf, mode)) {
+      return false;
+    }
+    gangs.insert(entry.gang);
+    scratch.take_out(id);
   }
   return true;
 }
@@ -329,7 +316,7 @@ bool ClaimSearch::place_claimant(Scratch& scratch) {
 }
 
 // I1, I3 and I5 in the state in which the victims are out and the claimant is not yet in.
-bool ClaimSearch::rights_hold(Mode mode, const std::vector<const ClaimUnit*>& set) {
+bool ClaimSearch::rights_hold(Mode mode, const std::vector<WorkloadId>& lost) {
   const QueueTree& tree = engine_.quotas.tree;
   const bool preemptible = engine_.entry(claimant_).preemptible;
   if (mode == Mode::consolidate) {
@@ -349,106 +336,104 @@ bool ClaimSearch::rights_hold(Mode mode, const std::vector<const ClaimUnit*>& se
     return true;
   }
   const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
-  return std::ranges::all_of(set, [&](const ClaimUnit* unit) {
-    return !tree.within(leaf_, ancestor_with(unit->leaf), charge_, share, preemptible).refused();
+  return std::ranges::all_of(lost, [&](WorkloadId id) {
+    const QueueId ancestor = ancestor_with(engine_.entry(id).leaf);
+    return !tree.within(leaf_, ancestor, charge_, share, preemptible).refused();
   });
 }
 
 // I3: no victim could take it back as its guarantee. The claimant is in.
-bool ClaimSearch::survives_reversal(const std::vector<const ClaimUnit*>& set) {
+bool ClaimSearch::survives_reversal(const std::vector<WorkloadId>& lost) {
   const QueueTree& tree = engine_.quotas.tree;
-  for (const ClaimUnit* unit : set) {
-    Charge charge;
-    for (const WorkloadId id : unit->members) {
-      merge(charge, engine_.quotas.charge_of(*engine_.entry(id).grant));
-    }
-    const QueueId ancestor = ancestor_with(unit->leaf);
-    if (tree.within(unit->leaf, ancestor, charge, Entitlement::deserved, true).refused()) {
-      continue;
-    }
-    const bool may = std::ranges::any_of(tree.dimensions_of(charge), [&](QuotaDimensionId d) {
-      return tree.amount_of(charge_, d) > 0 &&
-             tree.above(leaf_, ancestor, d, Entitlement::deserved);
-    });
-    if (may) {
-      return false;
-    }
-  }
-  return true;
+  return std::ranges::none_of(lost, [&](WorkloadId id) {
+    const Entry& victim = engine_.entry(id);
+    const Charge charge = engine_.quotas.charge_of(*victim.grant);
+    const QueueId ancestor = ancestor_with(victim.leaf);
+    return !tree.within(victim.leaf, ancestor, charge, Entitlement::deserved, true).refused() &&
+           std::ranges::any_of(tree.dimensions_of(charge), [&](QuotaDimensionId d) {
+             return tree.amount_of(charge_, d) > 0 &&
+                    tree.above(leaf_, ancestor, d, Entitlement::deserved);
+           });
+  });
 }
 
-// Where there is room, what left is placed again. Returns how many were not.
-std::size_t ClaimSearch::place_again(Mode mode, Scratch& scratch,
-                                     const std::vector<const ClaimUnit*>& set) {
-  std::vector<WorkloadId> left;
+// Where there is room, what left is placed again. Returns those for which there is none: members of
+// a gang of which one is lost are all lost.
+std::vector<WorkloadId> ClaimSearch::place_again(Mode mode, Scratch& scratch,
+                                                 const std::vector<const ClaimUnit*>& set) {
+  std::vector<WorkloadId> movers;
+  std::vector<WorkloadId> lost;
+  std::set<WorkloadId> seen;
+  whole_.clear();
   for (const ClaimUnit* unit : set) {
-    if (mode == Mode::consolidate || !unit->breaks_gang) {
-      left.insert(left.end(), unit->members.begin(), unit->members.end());
+    for (const WorkloadId id : unit->members) {
+      if (unit->breaks_gang) {
+        whole_.insert(engine_.entry(id).gang);
+      }
+    }
+  }
+  for (const ClaimUnit* unit : set) {
+    for (const WorkloadId id : unit->members) {
+      if (!seen.insert(id).second) {
+        continue;
+      }
+      const Entry& entry = engine_.entry(id);
+      const bool may = entry.options.restartable && !whole_.contains(entry.gang) &&
+                       (mode == Mode::consolidate || may_leave(id, Mode::consolidate));
+      (may ? movers : lost).push_back(id);
     }
   }
   // The largest first: small ones fit beside it.
-  std::ranges::stable_sort(left, std::greater<>(), [&](WorkloadId id) {
+  std::ranges::stable_sort(movers, std::greater<>(), [&](WorkloadId id) {
     std::int64_t mib = 0;
     for (const DeviceCharge& charge : engine_.entry(id).grant->charges) {
       mib += charge.running_mib;
     }
     return mib;
   });
-  std::size_t lost = 0;
-  for (const ClaimUnit* unit : set) {
-    lost += mode != Mode::consolidate && unit->breaks_gang ? unit->members.size() : 0;
-  }
   std::size_t moved = 0;
-  for (const WorkloadId id : left) {
-    const Entry& entry = engine_.entry(id);
-    const bool may = entry.options.restartable && moved < kMostMoves &&
-                     (mode == Mode::consolidate || may_leave(id, Mode::consolidate));
-    if (may && engine_.plan_task(id, scratch)) {
+  for (const WorkloadId id : movers) {
+    if (moved < kMostMoves && engine_.plan_task(id, scratch)) {
       ++moved;
     } else {
-      ++lost;
-      if (mode == Mode::consolidate) {
-        break;
-      }
+      lost.push_back(id);
     }
   }
   return lost;
 }
 
-ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const Scratch& scratch,
-                                       const std::vector<const ClaimUnit*>& set) {
-  Cost cost;
-  std::set<QueueId> below;
-  bool any = false;
+ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const std::vector<const ClaimUnit*>& set,
+                                       const std::vector<WorkloadId>& lost) {
+  Cost cost{.gangs_broken = static_cast<std::int64_t>(whole_.size()),
+            .highest_priority = std::numeric_limits<std::int64_t>::min(),
+            .count = static_cast<std::int64_t>(lost.size()),
+            .uids = {}};
+  std::set<WorkloadId> seen;
   for (const ClaimUnit* unit : set) {
-    cost.gangs_broken += unit->breaks_gang ? 1 : 0;
     for (const WorkloadId id : unit->members) {
-      const Entry& entry = engine_.entry(id);
-      cost.newest_first.push_back(~entry.grant->number);
-      if (scratch.planned_for(id) != nullptr) {
-        ++cost.moved;
+      if (!seen.insert(id).second) {
         continue;
       }
-      ++cost.count;
-      cost.highest_priority =
-          any ? std::max(cost.highest_priority, entry.options.priority) : entry.options.priority;
-      any = true;
+      const Entry& entry = engine_.entry(id);
       const std::int64_t elapsed =
           std::max<std::int64_t>(1, (engine_.now - entry.grant->granted_at).count());
       cost.lost += elapsed * static_cast<std::int64_t>(entry.grant->charges.size());
+      cost.highest_priority = std::max(cost.highest_priority, entry.options.priority);
+      cost.uids.push_back(entry.uid);
     }
-    if (mode != Mode::consolidate && mode != Mode::preempt) {
-      for (const QuotaDimensionId d : short_) {
-        const QuotaFigures figures = engine_.quotas.tree.figures(unit->leaf, d);
-        if (figures.alloc - figures.releasing < figures.effective_deserved &&
-            figures.demand >= figures.effective_deserved) {
-          below.insert(unit->leaf);
-        }
+  }
+  std::ranges::sort(cost.uids);
+  std::set<QueueId> below;
+  for (const WorkloadId id : lost) {
+    const QueueId leaf = engine_.entry(id).leaf;
+    for (const QuotaDimensionId d : short_) {
+      const QuotaFigures figures = engine_.quotas.tree.figures(leaf, d);
+      if (mode != Mode::preempt && figures.alloc - figures.releasing < figures.effective_deserved) {
+        below.insert(leaf);
       }
     }
   }
   cost.below_deserved = static_cast<std::int64_t>(below.size());
-  std::ranges::sort(cost.newest_first);
   return cost;
 }
 
@@ -457,37 +442,37 @@ std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
                                                      const std::vector<const ClaimUnit*>& set) {
   const Charge asked = charge_;
   Scratch scratch(engine_);
-  if (!take_out(mode, scratch, set)) {
-    return std::nullopt;
-  }
-  engine_.take_out_releasing(scratch);
+  take_out(scratch, set);
   const std::size_t mark = scratch.mark();
   if (!place_claimant(scratch)) {
     return std::nullopt;
   }
-  // What it takes where it stands decides about rights.
-  charge_ = {};
-  std::vector<WorkloadId> own;
-  for (const WorkloadId id : scratch.planned_since(mark)) {
-    own.push_back(id);
-    merge(charge_, engine_.entry(id).charge);
-  }
-  std::optional<Found> found;
-  {
-    const Scratch::Aside aside(scratch, own);  // the claimant's charge is not there for I1
-    found = rights_hold(mode, set) ? std::optional<Found>(Found()) : std::nullopt;
-  }
-  const bool good = found.has_value() && (mode != Mode::fair_share || survives_reversal(set));
-  const std::size_t lost = good ? place_again(mode, scratch, set) : 0;
-  const std::int64_t cap = engine_.quotas.tree.spec(leaf_).evictions.per_claim;
-  const bool capped = good && mode != Mode::guarantee && mode != Mode::consolidate &&
-                      cap != kNoCap && static_cast<std::int64_t>(lost) > cap;
-  blocked_.eviction_cap += capped ? 1 : 0;
-  if (!good || capped || (mode == Mode::consolidate && lost > 0)) {
-    charge_ = asked;
+  const std::vector<WorkloadId> own = scratch.planned_since(mark);
+  const std::vector<WorkloadId> lost = place_again(mode, scratch, set);
+  if (mode == Mode::consolidate && !lost.empty()) {
     return std::nullopt;
   }
-  found->cost = cost_of(mode, scratch, set);
+  // What it takes where it stands decides about rights.
+  charge_ = {};
+  for (const WorkloadId id : own) {
+    merge(charge_, engine_.entry(id).charge);
+  }
+  bool good = false;
+  {
+    const Scratch::Aside aside(scratch, own);  // I1 is asked without the claimant
+    good = rights_hold(mode, lost);
+  }
+  good = good && (mode != Mode::fair_share || survives_reversal(lost));
+  const std::int64_t cap = engine_.quotas.tree.spec(leaf_).evictions.per_claim;
+  const bool capped = good && mode != Mode::guarantee && cap != kNoCap &&
+                      static_cast<std::int64_t>(lost.size()) > cap;
+  blocked_.eviction_cap += capped ? 1 : 0;
+  Found found;
+  found.cost = cost_of(mode, set, lost);
+  charge_ = asked;
+  if (!good || capped) {
+    return std::nullopt;
+  }
   constexpr std::array kRules{Evicted::Rule::consolidation, Evicted::Rule::guarantee,
                               Evicted::Rule::fair_share, Evicted::Rule::priority};
   std::set<WorkloadId> seen;
@@ -497,7 +482,7 @@ std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
         continue;
       }
       const Grant* moved = scratch.planned_for(id);
-      found->plan.leavers.push_back(
+      found.plan.leavers.push_back(
           {.workload = id,
            .rule = moved != nullptr ? Evicted::Rule::consolidation
                                     : kRules[static_cast<std::size_t>(mode)],
@@ -506,10 +491,13 @@ std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
     }
   }
   for (const WorkloadId id : own) {
-    found->plan.places.push_back(
+    found.plan.places.push_back(
         {.workload = id, .grant = std::make_unique<Grant>(*scratch.planned_for(id))});
   }
-  charge_ = asked;
+  scratch.undo_to(0);
+  if (!may_lose(mode, lost)) {
+    return std::nullopt;
+  }
   return found;
 }
 

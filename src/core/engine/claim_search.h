@@ -6,17 +6,20 @@
 // Remedies in their order: consolidation (everything that moves has a new place), reclaim (other
 // queues, by what is deserved, then by fair share), preemption (lower priority in the same queue).
 // A set of victims is judged on a Scratch: they leave, the claimant is placed, and what left is
-// placed again where there is room. Among sufficient sets the one that costs least is taken: queues
-// pushed below what they deserve, gangs broken, highest priority lost, device time lost, number,
-// newest first. Exact for up to kExactUnits things that could leave; beyond that node by node, and
-// for gangs in the order of candidates, both without what turns out not to be needed.
+// placed again where there is room. Only those that were not count as victims, with their rights.
+// Among sufficient sets the one that costs least is taken: queues pushed below what they deserve,
+// gangs broken, highest priority, device time lost, number, UIDs. Exact for up to kExactUnits
+// things that could leave; beyond that node by node, and for gangs in the order of candidates, both
+// without what turns out not to be needed.
 //
 // Source: queues-gangs-topology.md 5, I1 to I15. Thread-safety: none; works on one engine's state.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -66,8 +69,7 @@ class ClaimSearch {
     std::int64_t highest_priority = 0;
     std::int64_t lost = 0;  // device milliseconds
     std::int64_t count = 0;
-    std::int64_t moved = 0;
-    std::vector<std::uint64_t> newest_first;  // complements of grant numbers
+    std::vector<std::string_view> uids;
     auto operator<=>(const Cost&) const = default;
   };
 
@@ -99,13 +101,16 @@ class ClaimSearch {
   std::optional<Found> by_nodes(Mode mode, const std::vector<ClaimUnit>& units);
   std::optional<Found> in_order(Mode mode, const std::vector<ClaimUnit>& units);
   std::optional<Found> judge(Mode mode, const std::vector<const ClaimUnit*>& set);
-  std::vector<const ClaimUnit*> without_needless(Mode mode, std::vector<const ClaimUnit*> set);
-  bool take_out(Mode mode, Scratch& scratch, const std::vector<const ClaimUnit*>& set);
+  std::vector<const ClaimUnit*> without_needless(std::vector<const ClaimUnit*> set);
+  void take_out(Scratch& scratch, const std::vector<const ClaimUnit*>& set);
   bool place_claimant(Scratch& scratch);
-  bool rights_hold(Mode mode, const std::vector<const ClaimUnit*>& set);
-  bool survives_reversal(const std::vector<const ClaimUnit*>& set);
-  std::size_t place_again(Mode mode, Scratch& scratch, const std::vector<const ClaimUnit*>& set);
-  Cost cost_of(Mode mode, const Scratch& scratch, const std::vector<const ClaimUnit*>& set);
+  bool rights_hold(Mode mode, const std::vector<WorkloadId>& lost);
+  bool survives_reversal(const std::vector<WorkloadId>& lost);
+  std::vector<WorkloadId> place_again(Mode mode, Scratch& scratch,
+                                      const std::vector<const ClaimUnit*>& set);
+  bool may_lose(Mode mode, std::vector<WorkloadId> lost);
+  Cost cost_of(Mode mode, const std::vector<const ClaimUnit*>& set,
+               const std::vector<WorkloadId>& lost);
   std::string reason(Mode mode, WorkloadId victim) const;
   bool more_steps(std::int64_t steps);
 
@@ -115,6 +120,7 @@ class ClaimSearch {
   Charge charge_;                          // what it takes where it was placed
   std::vector<QuotaDimensionId> short_;    // dimensions that it lacks
   std::vector<std::int64_t> leaf_before_;  // preempt: alloc of the leaf, by dimension of the charge
+  std::set<WorkloadId> whole_;             // gangs that the set under judgement takes whole
   Verdict::Preemption blocked_;
   std::int64_t steps_ = 0;
   std::int64_t budget_ = 0;

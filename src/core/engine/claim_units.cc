@@ -100,8 +100,9 @@ Duration ClaimSearch::protection_of(WorkloadId id, Mode mode) const {
 bool ClaimSearch::may_leave(WorkloadId id, Mode mode) {
   const Entry& entry = engine_.entry(id);
   const EntryState state = entry.state;
-  if (state != EntryState::granted || !entry.holds() || entry.evicting || id == claimant_ ||
-      entry.grant->state == GrantState::releasing || entry.grant->charges.empty()) {
+  if (state != EntryState::granted || !entry.holds() || entry.evicting || entry.leaving ||
+      id == claimant_ || entry.grant->state == GrantState::releasing ||
+      entry.grant->charges.empty()) {
     return false;
   }
   const bool inside = entry.leaf == leaf_;

@@ -87,7 +87,8 @@ class Engine {
   Time now() const;
   const EngineConfig& config() const;
   const Fleet& fleet() const;
-  const QueueTree& queues() const;  // as it decides now; the leaf `default` when nobody configured any
+  const QueueTree& queues()
+      const;  // as it decides now; the leaf `default` when nobody configured any
   const Ledger& ledger() const;
   // Bookings and entitlements as of the last event; empty until queues were configured.
 

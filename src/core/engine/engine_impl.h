@@ -167,6 +167,7 @@ class Engine::Impl {
   std::int64_t most_members(const Shape& shape) const;
   PlacementIndex::NodeState bare_node(NodeId node) const;
   Cause gang_never(WorkloadId head) const;
+  bool exceeds_fleet(const GangState& state) const;
   Cause group_never(const GangState& state, std::size_t group) const;
   Cause gang_waiting_cause(WorkloadId head) const;
   std::uint64_t quota_places(WorkloadId member, NodeId node) const;

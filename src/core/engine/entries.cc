@@ -257,7 +257,7 @@ void Engine::Impl::drop_grant(WorkloadId id) {
   }
   promised_.erase(id);
   entry.grant.reset();
-  entry.slot = entry.evicting = false;
+  entry.slot = entry.evicting = entry.leaving = false;
   if (is_member(id)) {
     touched_gangs_.insert(entry.gang);
   }

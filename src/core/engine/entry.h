@@ -47,6 +47,8 @@ struct Entry {
   bool slot = false;  // a lost member's place, kept for its replacement (the grant runs nothing)
   std::int64_t member_index = 0;               // of a member: by arrival
   bool evicting = false;                       // it was asked to leave
+  bool leaving = false;                        // the harbour said that its end was asked for
+  bool supposed_gone = false;                  // a scratch has taken it out
   std::vector<Time> evictions;                 // when it was, of late
   WorkloadId hold = WorkloadId::none();        // the place to which it moves
   WorkloadId held_for = WorkloadId::none();    // this is such a place, not a workload of anybody

@@ -357,6 +357,7 @@ void Engine::Impl::on(const GrantReleasing& event) {
     refuse(not_held(event.uid, "marked as being released"));
     return;
   }
+  at(id).leaving = true;
   begin_release(id);
 }
 

@@ -209,7 +209,8 @@ Verdict Engine::Impl::explain(const Entry& entry) const {
   const Shape& shape = shapes.at(entry.shape);
   verdict.outcome = entry.outcome();
   // Why it waits is asked now: nodes go down and samples age without anybody being tried.
-  const Cause today = entry.state == EntryState::waiting ? waiting_cause(shape, id) : Cause::none;
+  const Cause today =
+      entry.state == EntryState::waiting && !is_head(id) ? waiting_cause(shape, id) : Cause::none;
   verdict.cause = today != Cause::none ? today : entry.cause;
   verdict.stage = cause_stage(verdict.cause);
   verdict.reason = pod_reason(verdict.outcome, verdict.cause);
@@ -265,6 +266,15 @@ Cause Engine::Impl::answer_of(const Entry& entry, NodeId node) const {
   const Cause cause = entry.state == EntryState::never && entry.cause != Cause::unknown_queue
                           ? never_cause_on(shapes.at(entry.shape), node)
                           : index.refusal(entry.shape, node);
+  if (quotas.active() && entry.state == EntryState::waiting) {
+    const Shape& shape = shapes.at(entry.shape);
+    const QuotaView& view = quotas.view(shape, entry.leaf, entry.preemptible, Counting::present);
+    const QuotaRefusal refusal = quotas.refusal_on(view, shape, node);
+    if (refusal.refused() && (cause == Cause::none || cause_stage(cause) > Stage::quota) &&
+        shapes.fit(shape.id, types, fleet, node).could_ever) {
+      return refusal.cause;
+    }
+  }
   return cause == Cause::none && index.is_guarded(node) && !entry.holds()
              ? Cause::reserved_for_other
              : cause;

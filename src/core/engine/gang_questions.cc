@@ -118,7 +118,73 @@ Cause Engine::Impl::gang_never(WorkloadId head) const {
       return limit;
     }
   }
-  return group_never(state, 0);
+  const Cause group = group_never(state, 0);
+  return group == Cause::none && exceeds_fleet(state) ? Cause::exceeds_fleet : group;
+}
+
+namespace {
+
+struct Amount {
+  std::int64_t whole = 0;  // devices for itself alone
+  std::int64_t mib = 0;    // at least, of memory; whole devices not counted
+};
+
+Amount least_of(const Shape& shape) {
+  Amount amount;
+  for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
+    const ContainerAsk& container = shape.request.containers()[shape.gpu_containers[i]];
+    const DeviceAsk& ask = container.gpu;
+    if (container.kind == ContainerKind::init) {
+      continue;
+    }
+    amount.whole += ask.is_exclusive() && ask.kind != AskKind::mig ? ask.count : 0;
+    amount.mib += ask.kind == AskKind::memory ? ask.count * ask.mib : 0;
+  }
+  return amount;
+}
+
+}  // namespace
+
+// What the minima take together, against all that the machines have: a bound, whatever the pieces.
+bool Engine::Impl::exceeds_fleet(const GangState& state) const {
+  const auto sum = [&](const auto& self, std::size_t group) -> Amount {
+    const GangNode& node = state.nodes[group];
+    std::vector<std::int64_t> whole;
+    std::vector<std::int64_t> mib;
+    const auto add = [&](const Amount& amount) {
+      whole.push_back(amount.whole);
+      mib.push_back(amount.mib);
+    };
+    for (const WorkloadId member : node.members) {
+      add(least_of(shapes.at(entry(member).shape)));
+    }
+    for (const std::size_t child : node.children) {
+      add(self(self, child));
+    }
+    const auto needed =
+        static_cast<std::size_t>(std::max<std::int64_t>(0, node.min - node.succeeded));
+    const auto smallest = [needed](std::vector<std::int64_t>& all) {
+      std::ranges::sort(all);
+      std::int64_t total = 0;
+      for (std::size_t i = 0; i < std::min(needed, all.size()); ++i) {
+        total += all[i];
+      }
+      return total;
+    };
+    return {.whole = smallest(whole), .mib = smallest(mib)};
+  };
+  const Amount need = sum(sum, 0);
+  std::int64_t devices = 0;
+  std::int64_t mib = 0;
+  for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
+    if (fleet.present(NodeId(i))) {
+      for (const Device& device : fleet.node(NodeId(i)).devices) {
+        devices += device.mig_enabled || device.is_mig() ? 0 : 1;
+        mib += device.mig_enabled ? 0 : device.usable_mib();
+      }
+    }
+  }
+  return fleet.present_nodes() > 0 && (need.whole > devices || need.mib > mib);
 }
 
 // As gang_never, of one group by itself and by counts alone: shape by shape on empty machines.

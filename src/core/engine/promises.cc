@@ -9,7 +9,7 @@ PlacementIndex::NodeState Engine::Impl::node_without(NodeId node, const GrantRul
   PlacementIndex::NodeState state{.face = ledger.node(node), .devices = {}};
   for (const WorkloadId id :
        on_node_.size() > node.index() ? on_node_[node.index()] : std::vector<WorkloadId>()) {
-    if (gone(id)) {
+    if (!entries_[id.index()].supposed_gone && gone(id)) {
       state.face.cpu_free += entries_[id.index()].grant->cpu.count();
       state.face.ram_free += entries_[id.index()].grant->ram.in_bytes();
       ++state.face.slots_free;

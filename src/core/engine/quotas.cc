@@ -384,6 +384,20 @@ const QuotaView& Quotas::view(const Shape& shape, QueueId leaf, bool preemptible
   return view;
 }
 
+QuotaRefusal Quotas::refusal_on(const QuotaView& view, const Shape& shape, NodeId node) const {
+  if (view.open || !shape.wants_gpu() || node.index() >= contributions_.size()) {
+    return view.open ? QuotaRefusal() : view.refusal;
+  }
+  QuotaRefusal first;
+  for (const Contribution& device : contributions_[node.index()]) {
+    if (device.kind >= view.kinds.size() || !view.kinds[device.kind].refused()) {
+      return {};
+    }
+    first = first.refused() ? first : view.kinds[device.kind];
+  }
+  return first;
+}
+
 std::uint64_t Quotas::places(const QuotaView& view, const Shape& shape, NodeId node) const {
   if (view.open || view.shut || !shape.wants_gpu()) {
     return view.shut ? 0 : ~std::uint64_t{0};

@@ -85,6 +85,9 @@ class Quotas {
   // Device places of the node that the view allows.
   std::uint64_t places(const QuotaView& view, const Shape& shape, NodeId node) const;
 
+  // Why none of the node's devices is allowed; cause none = some are.
+  QuotaRefusal refusal_on(const QuotaView& view, const Shape& shape, NodeId node) const;
+
   const std::vector<QuotaKind>& kinds() const { return kinds_; }
   bool can_use(const Shape& shape, std::size_t kind);
 

@@ -424,6 +424,9 @@ void Engine::Impl::replan(Reservation& reservation) {
 
 // Whether a grant will still be there when the reservation becomes due.
 bool Engine::Impl::stays(const Reservation& reservation, const Entry& holder) const {
+  if (!holder.holds()) {
+    return true;  // only supposed to run (scratch.h)
+  }
   if (holder.grant->state == GrantState::releasing) {
     return false;
   }

@@ -19,6 +19,7 @@ void Scratch::take_out(WorkloadId workload) {
   const Entry& entry = engine_.entry(workload);
   ASSERT(entry.holds() && !is_out(workload), workload.value());
   steps_.push_back({.workload = workload, .grant = nullptr, .books = books_.mark()});
+  engine_.at(workload).supposed_gone = true;
   books_.take_out(workload, *entry.grant);
   engine_.unbook_queue(workload);
 }
@@ -36,6 +37,7 @@ void Scratch::undo_to(std::size_t mark) {
     if (step.grant != nullptr) {
       engine_.unbook_queue(step.workload);
     } else {
+      engine_.at(step.workload).supposed_gone = false;
       engine_.book_queue(step.workload, *entry.grant);
     }
     books_.undo_to(step.books);
@@ -43,10 +45,7 @@ void Scratch::undo_to(std::size_t mark) {
   }
 }
 
-bool Scratch::is_out(WorkloadId workload) const {
-  return std::ranges::any_of(
-      steps_, [&](const Step& step) { return step.workload == workload && step.grant == nullptr; });
-}
+bool Scratch::is_out(WorkloadId workload) const { return engine_.entry(workload).supposed_gone; }
 
 const Grant* Scratch::planned_for(WorkloadId workload) const {
   for (const Step& step : steps_) {
