@@ -379,7 +379,8 @@ std::vector<WorkloadId> ClaimSearch::place_again(Mode mode, Scratch& scratch,
       }
       const Entry& entry = engine_.entry(id);
       const bool may = entry.options.restartable && !whole_.contains(entry.gang) &&
-                       (mode == Mode::consolidate || may_leave(id, Mode::consolidate));
+                       (mode == Mode::consolidate ||
+                        (engine_.entry(claimant_).preemptible && may_leave(id, Mode::consolidate)));
       (may ? movers : lost).push_back(id);
     }
   }
@@ -402,12 +403,25 @@ std::vector<WorkloadId> ClaimSearch::place_again(Mode mode, Scratch& scratch,
   return lost;
 }
 
+// Thousandths of devices that the grant holds.
+std::int64_t ClaimSearch::milli_devices(const Grant& grant) const {
+  std::int64_t milli = 0;
+  for (const DeviceCharge& charge : grant.charges) {
+    const std::int64_t usable =
+        std::max<std::int64_t>(1, engine_.fleet.device(charge.device).usable_mib());
+    milli += charge.exclusive ? 1000 : 1000 * charge.running_mib / usable;
+  }
+  return milli;
+}
+
 ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const std::vector<const ClaimUnit*>& set,
                                        const std::vector<WorkloadId>& lost) {
   Cost cost{.gangs_broken = static_cast<std::int64_t>(whole_.size()),
             .highest_priority = std::numeric_limits<std::int64_t>::min(),
             .count = static_cast<std::int64_t>(lost.size()),
+            .nodes = 0,
             .uids = {}};
+  std::set<NodeId> nodes;
   std::set<WorkloadId> seen;
   for (const ClaimUnit* unit : set) {
     for (const WorkloadId id : unit->members) {
@@ -417,12 +431,14 @@ ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const std::vector<const ClaimU
       const Entry& entry = engine_.entry(id);
       const std::int64_t elapsed =
           std::max<std::int64_t>(1, (engine_.now - entry.grant->granted_at).count());
-      cost.lost += elapsed * static_cast<std::int64_t>(entry.grant->charges.size());
+      cost.lost += elapsed * milli_devices(*entry.grant);
+      nodes.insert(entry.grant->node);
       cost.highest_priority = std::max(cost.highest_priority, entry.options.priority);
       cost.uids.push_back(entry.uid);
     }
   }
   std::ranges::sort(cost.uids);
+  cost.nodes = static_cast<std::int64_t>(nodes.size());
   std::set<QueueId> below;
   for (const WorkloadId id : lost) {
     const QueueId leaf = engine_.entry(id).leaf;

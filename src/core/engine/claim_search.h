@@ -67,8 +67,9 @@ class ClaimSearch {
     std::int64_t below_deserved = 0;
     std::int64_t gangs_broken = 0;
     std::int64_t highest_priority = 0;
-    std::int64_t lost = 0;  // device milliseconds
+    std::int64_t lost = 0;  // thousandths of a device x milliseconds
     std::int64_t count = 0;
+    std::int64_t nodes = 0;  // from which something leaves
     std::vector<std::string_view> uids;
     auto operator<=>(const Cost&) const = default;
   };
@@ -109,6 +110,7 @@ class ClaimSearch {
   std::vector<WorkloadId> place_again(Mode mode, Scratch& scratch,
                                       const std::vector<const ClaimUnit*>& set);
   bool may_lose(Mode mode, std::vector<WorkloadId> lost);
+  std::int64_t milli_devices(const Grant& grant) const;
   Cost cost_of(Mode mode, const std::vector<const ClaimUnit*>& set,
                const std::vector<WorkloadId>& lost);
   std::string reason(Mode mode, WorkloadId victim) const;

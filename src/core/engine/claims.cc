@@ -139,6 +139,12 @@ void Engine::Impl::carry_out(WorkloadId claimant, ClaimPlan plan) {
       hold_for(leaver.workload, std::move(leaver.moves_to));
     }
   }
+  for (const ClaimPlan::Leaver& leaver : plan.leavers) {
+    const WorkloadId head = at(leaver.workload).gang;
+    if (!head.is_none() && !has_minimum(gangs_.at(head))) {
+      gangs_.at(head).evicting = true;  // it leaves whole, and comes back whole
+    }
+  }
 }
 
 // Books the place to which a workload moves, until it is gone from the old one.

@@ -255,7 +255,7 @@ void Engine::Impl::for_members(WorkloadId head,
 // Whether the member runs, will, or has ended well.
 bool Engine::Impl::is_present(WorkloadId member) const {
   const Entry& one = entry(member);
-  return one.holds() && !one.slot && !one.evicting;
+  return one.holds() && !one.slot && (!one.evicting || !one.hold.is_none());
 }
 
 // Members of a leaf that are present; groups of an inner group that have their minimum.
