@@ -142,11 +142,12 @@ void Launch::pay_slowly(CuHandle function, int target, Estimate& estimate) {
   if (t_budget.target_plus_one != target + 1)
     t_budget = {.left_ns = 0, .target_plus_one = target + 1};
   const bool dry = t_budget.left_ns <= 0;
-  // A finished measurement counts before it is paid by.
+  if (dry) t_budget.left_ns += draw(target, -t_budget.left_ns);
+  // After the sleep, which is no work of the GPU; and before paying, so that what was measured
+  // counts.
   if (dry || !estimate.measured.load(std::memory_order_acquire)) {
     open_sample(function, place.context);
   }
-  if (dry) t_budget.left_ns += draw(target, -t_budget.left_ns);
   t_budget.left_ns -= estimate.cost_ns.load(std::memory_order_relaxed);
 }
 

@@ -101,7 +101,7 @@ int bench_launch(Cuda& cu, const std::string& road) {
   Handle module = nullptr;
   Handle function = nullptr;
   if (launch == nullptr || cu.cuModuleLoadData(&module, "berth kernel") != 0 ||
-      cu.cuModuleGetFunction(&function, module, "kernel_0us") != 0) {
+      cu.cuModuleGetFunction(&function, module, "kernel") != 0) {
     return 1;
   }
   return report(200'000, [&](int times) {
