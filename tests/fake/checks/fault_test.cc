@@ -3,10 +3,14 @@
 #include <ctime>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "fake/checks/machine.h"
 
 namespace berth::fake::checks {
 namespace {
+
+nlohmann::json dump_of(const Machine& machine) { return nlohmann::json::parse(machine.dump()); }
 
 using client::family_named;
 using client::Session;
@@ -39,7 +43,7 @@ TEST(FakeFaults, TheNthCallFails) {
     EXPECT_EQ(codes_of(session, 6), "0 0 719 719 0 0");
     EXPECT_EQ(before - free_memory(session), 4U * 512U) << "a failed call takes nothing";
   });
-  EXPECT_EQ(machine.dump()["faults"][0]["hits"], 2);
+  EXPECT_EQ(dump_of(machine)["faults"][0]["hits"], 2);
   EXPECT_EQ(machine.tool({"fail", "--clear"}).exit, 0);
   machine.client([] { EXPECT_EQ(codes_of(open_session(), 4), "0 0 0 0"); });
 }
@@ -62,7 +66,7 @@ TEST(FakeFaults, ProbabilityHitsTheSameCallsWithTheSameSeed) {
     (void)std::fclose(file);
     if (round == 0) first = text;
     EXPECT_EQ(first, text);
-    const std::uint64_t hits = machine.dump()["faults"][0]["hits"];
+    const std::uint64_t hits = dump_of(machine)["faults"][0]["hits"];
     EXPECT_GT(hits, 4U);
     EXPECT_LT(hits, 22U);
   }
@@ -98,10 +102,10 @@ TEST(FakeFaults, DelayHangAndKill) {
   EXPECT_EQ(wait_for(killed), -SIGKILL);
   ASSERT_EQ(machine.tool({"fail", "cuInit", "--hang"}).exit, 0);
   const pid_t hanging = machine.start([] { (void)open_session(); });
-  for (int tries = 0; tries < 500 && machine.dump()["faults"][2]["hits"] == 0; ++tries) {
+  for (int tries = 0; tries < 500 && dump_of(machine)["faults"][2]["hits"] == 0; ++tries) {
     (void)usleep(2000);
   }
-  EXPECT_EQ(machine.dump()["faults"][2]["hits"], 1);
+  EXPECT_EQ(dump_of(machine)["faults"][2]["hits"], 1);
   (void)kill(hanging, SIGKILL);
   EXPECT_EQ(wait_for(hanging), -SIGKILL);
 }
@@ -130,8 +134,8 @@ TEST(FakeFaults, ALostDeviceFailsItsContextsUntilItIsBack) {
   });
   ASSERT_TRUE(ready.wait());
   EXPECT_EQ(machine.tool({"lose", "0", "--bus"}).exit, 0);
-  EXPECT_TRUE(machine.dump()["devices"][0]["lost"].get<bool>());
-  EXPECT_EQ(machine.dump()["devices"][0]["last_xid"], 79);
+  EXPECT_TRUE(dump_of(machine)["devices"][0]["lost"].get<bool>());
+  EXPECT_EQ(dump_of(machine)["devices"][0]["last_xid"], 79);
   lost.send();
   ASSERT_TRUE(seen.wait());
   EXPECT_EQ(machine.tool({"lose", "0", "--back"}).exit, 0);
@@ -154,12 +158,12 @@ TEST(FakeFaults, AReloadWantsTheDriverUnusedOrForce) {
   const Ran refused = machine.tool({"driver-reload", "--order", "1,0"});
   EXPECT_EQ(refused.exit, 1);
   EXPECT_NE(refused.err.find(std::to_string(pid)), std::string::npos) << refused.err;
-  EXPECT_EQ(machine.dump()["devices"][0]["index"], 0);
+  EXPECT_EQ(dump_of(machine)["devices"][0]["index"], 0);
   EXPECT_EQ(machine.tool({"driver-reload", "--order", "1,0", "--driver", "580", "--force"}).exit,
             0);
   EXPECT_EQ(machine.used(), 0U) << "memory does not outlive the driver";
-  EXPECT_EQ(machine.dump()["devices"][0]["index"], 1);
-  EXPECT_EQ(machine.dump()["driver"], "580.65.06");
+  EXPECT_EQ(dump_of(machine)["devices"][0]["index"], 1);
+  EXPECT_EQ(dump_of(machine)["driver"], "580.65.06");
   done.send();
   EXPECT_EQ(wait_for(pid), 0);
   machine.client([] { EXPECT_EQ(codes_of(open_session(), 1), "0"); });

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 namespace berth::fake::checks {
 
 namespace {
@@ -86,14 +88,15 @@ Ran Machine::tool(std::vector<std::string> words) const {
   return run(words, {"BERTH_FAKE_STATE=" + state_});
 }
 
-nlohmann::json Machine::dump() const {
+std::string Machine::dump() const {
   const Ran ran = tool({"dump", "-o", "json"});
   EXPECT_EQ(ran.exit, 0) << ran.err;
-  return nlohmann::json::parse(ran.out);
+  return ran.out;
 }
 
 std::uint64_t Machine::used(int device) const {
-  return dump()["devices"][static_cast<std::size_t>(device)]["used"].get<std::uint64_t>();
+  return nlohmann::json::parse(dump())["devices"][static_cast<std::size_t>(device)]["used"]
+      .get<std::uint64_t>();
 }
 
 pid_t Machine::start(const std::function<void()>& body, const std::string& line) const {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "clients/families.h"
 
@@ -35,7 +34,7 @@ class Machine {
   std::string folder() const { return folder_; }
   Ran tool(std::vector<std::string> words) const;
   // The truth: `dump -o json`.
-  nlohmann::json dump() const;
+  std::string dump() const;
   std::uint64_t used(int device = 0) const;
 
   // Runs `body` in a new process that sees this machine, with the driver library of `line` ("" =

@@ -1,8 +1,12 @@
 // Every family of memory: what it takes, and that it comes back.
+#include <nlohmann/json.hpp>
+
 #include "fake/checks/machine.h"
 
 namespace berth::fake::checks {
 namespace {
+
+nlohmann::json dump_of(const Machine& machine) { return nlohmann::json::parse(machine.dump()); }
 
 using client::all_families;
 using client::Family;
@@ -93,7 +97,7 @@ TEST(FakeMemory, FamiliesAddUpInTheDump) {
     EXPECT_TRUE(done.wait());
   });
   ASSERT_TRUE(ready.wait());
-  const nlohmann::json process = machine.dump()["devices"][0]["processes"][0];
+  const nlohmann::json process = dump_of(machine)["devices"][0]["processes"][0];
   std::uint64_t sum = 0;
   for (const auto& [name, bytes] : process["families"].items())
     sum += bytes.get<std::uint64_t>();

@@ -5,10 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "fake/checks/machine.h"
 
 namespace berth::fake::checks {
 namespace {
+
+nlohmann::json dump_of(const Machine& machine) { return nlohmann::json::parse(machine.dump()); }
 
 using client::family_named;
 using client::Session;
@@ -49,7 +53,7 @@ TEST(FakeProcesses, MemoryOfAKilledProcessIsGoneAtOnce) {
   ASSERT_EQ(kill(victim, SIGKILL), 0);
   ASSERT_EQ(wait_for(victim), -SIGKILL);
   EXPECT_EQ(machine.used(), 0U);
-  EXPECT_TRUE(machine.dump()["devices"][0]["processes"].empty());
+  EXPECT_TRUE(dump_of(machine)["devices"][0]["processes"].empty());
   machine.client([] {
     Session session = open_session();
     EXPECT_EQ(take(session, *family_named("linear"), free_memory(session)), 0);
@@ -280,7 +284,7 @@ TEST(FakeProcesses, AnImporterKeepsExportedMemoryAlive) {
   EXPECT_EQ(machine.used(), 64 * kMiB + 2 * 128 * kMiB) << "counted once, for the exporter";
   (void)kill(exporter, SIGKILL);
   EXPECT_EQ(wait_for(exporter), -SIGKILL);
-  const nlohmann::json process = machine.dump()["devices"][0]["processes"][0];
+  const nlohmann::json process = dump_of(machine)["devices"][0]["processes"][0];
   EXPECT_EQ(process["adopted"].get<std::uint64_t>(), 64 * kMiB);
   EXPECT_EQ(machine.used(), 64 * kMiB + 128 * kMiB);
   done.send();
@@ -315,7 +319,7 @@ TEST(FakeProcesses, PhysicalMemoryTravelsByDescriptor) {
 
 TEST(FakeProcesses, SeeTheDevicesTheyAreGiven) {
   const Machine machine("4x16GiB");
-  const nlohmann::json devices = machine.dump()["devices"];
+  const nlohmann::json devices = dump_of(machine)["devices"];
   const std::string second = devices[2]["uuid"];
   const auto names = [&](const char* visible) {
     std::string found;

@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <nlohmann/json.hpp>
+
 #include "fake/checks/machine.h"
 #include "fake/state/layout.h"
 #include "scenario/fleet_spec.h"
@@ -9,11 +11,13 @@
 namespace berth::fake::checks {
 namespace {
 
+nlohmann::json dump_of(const Machine& machine) { return nlohmann::json::parse(machine.dump()); }
+
 TEST(FakeTool, UuidsAreThoseOfTheRestOfTheProject) {
   const Machine machine("n1=2x16GiB,n2=3x80GiB:H100", {"--node", "n2"});
   const auto fleet = scenario::fleet_from_spec("n1=2x16GiB,n2=3x80GiB:H100");
   ASSERT_TRUE(fleet.ok());
-  const nlohmann::json dump = machine.dump();
+  const nlohmann::json dump = dump_of(machine);
   ASSERT_EQ(dump["devices"].size(), 3U);
   EXPECT_EQ(dump["node"], "n2");
   for (std::size_t device = 0; device < 3; ++device) {
@@ -31,8 +35,8 @@ TEST(FakeTool, ReadsAFleetFromAFile) {
          "        - memory: 24GiB\n          model: NVIDIA L4\n          count: 2\n";
   const Ran ran = machine.tool({"init", path});
   ASSERT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_EQ(machine.dump()["devices"][1]["name"], "NVIDIA L4");
-  EXPECT_EQ(machine.dump()["devices"][1]["total"], std::uint64_t{24} << 30U);
+  EXPECT_EQ(dump_of(machine)["devices"][1]["name"], "NVIDIA L4");
+  EXPECT_EQ(dump_of(machine)["devices"][1]["total"], std::uint64_t{24} << 30U);
 }
 
 struct Wrong {
@@ -96,7 +100,7 @@ TEST(FakeTool, SaysWhatIsWrongAndEndsWithTwo) {
     EXPECT_EQ(ran.err.rfind("berth-fake-gpu: ", 0), 0U) << ran.err;
     EXPECT_EQ(ran.out, "");
   }
-  EXPECT_EQ(machine.dump()["devices"].size(), 2U) << "nothing wrong has changed anything";
+  EXPECT_EQ(dump_of(machine)["devices"].size(), 2U) << "nothing wrong has changed anything";
 }
 
 TEST(FakeTool, FailsWithOneWhereTheWorldIsWrong) {
@@ -125,9 +129,9 @@ TEST(FakeTool, WithoutAStateFileItSaysHowToNameOne) {
 TEST(FakeTool, InitLeavesNoPartialFileAndReplacesAnOldOne) {
   const Machine machine("1x16GiB");
   EXPECT_EQ(machine.tool({"init", "3x16GiB"}).exit, 0);
-  EXPECT_EQ(machine.dump()["devices"].size(), 3U);
+  EXPECT_EQ(dump_of(machine)["devices"].size(), 3U);
   EXPECT_EQ(machine.tool({"init", "4xbroken"}).exit, 2);
-  EXPECT_EQ(machine.dump()["devices"].size(), 3U);
+  EXPECT_EQ(dump_of(machine)["devices"].size(), 3U);
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(machine.folder())) {
     ++files;
