@@ -3,12 +3,18 @@
 #include <pthread.h>
 
 #include "guard/preload/grant.h"
+#include "guard/preload/real.h"
 
 // What the C start files define for every object; libc's pthread_atfork names the caller by it.
 extern "C" {
 extern void* __dso_handle;  // NOLINT: the name is libc's
 __attribute__((visibility("hidden"))) void* __dso_handle = &__dso_handle;
 }
+
+// By this symbol copies of the library know each other: the first in the linker's order is the one
+// whose functions are called.
+extern "C" __attribute__((visibility("default"))) const char berth_guard_copy[];
+extern "C" __attribute__((visibility("default"))) const char berth_guard_copy[] = "berth guard";
 
 namespace berth::guard {
 
@@ -25,6 +31,13 @@ constexpr char kMagic[9] = "BERTHGRD";
 constexpr std::uintptr_t kMeetingPlace = 0x3be5740000;
 
 constexpr int kWipeOnFork = 18;
+
+// The address of this object's own symbol, not of the first one's: through another name of it that
+// no other object can take over.
+extern "C" __attribute__((visibility("hidden"), alias("berth_guard_copy")))
+const char berth_guard_own_copy[];
+
+const void* own_copy() { return berth_guard_own_copy; }
 
 std::atomic<bool> g_inert_copy;
 std::atomic<bool> g_fork_handler;
@@ -47,6 +60,14 @@ bool is_guard_at(std::uintptr_t address) {
   return true;
 }
 
+// True if another copy comes before this one in the linker's order, whatever constructor ran first.
+bool is_second_in_scope() {
+  const DlsymFunction find = linker().dlsym;
+  if (find == nullptr) return false;
+  const void* first = find(nullptr /* RTLD_DEFAULT */, "berth_guard_copy");
+  return first != nullptr && first != own_copy();
+}
+
 // In the child: forget the parent's slot. Closing our copy of the lock's descriptor lets the kernel
 // drop the lock when the parent dies. The number may meanwhile belong to the program.
 void after_fork_in_child() {
@@ -67,6 +88,10 @@ void after_fork_in_child() {
 
 Local* make_local() {
   if (g_inert_copy.load(std::memory_order_acquire)) return nullptr;
+  if (is_second_in_scope()) {
+    g_inert_copy.store(true, std::memory_order_release);
+    return nullptr;
+  }
   void* wanted = reinterpret_cast<void*>(kMeetingPlace);
   void* at =
       sys::map(wanted, sizeof(Local), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);

@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "cuda.h"
+#include "verbs.h"
 
 // The direct road: what a program linked with the driver calls.
 extern "C" int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,

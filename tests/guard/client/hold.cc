@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <vector>
 
-#include "cuda.h"
 #include "grant/directory.h"
+#include "verbs.h"
 
 namespace berth::guard_test {
 

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cuda.h"
+#include "verbs.h"
 
 namespace berth::guard_test {
 

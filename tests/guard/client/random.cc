@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include <vector>
 
-#include "cuda.h"
 #include "fake/state/books.h"
 #include "grant/directory.h"
+#include "verbs.h"
 
 namespace berth::guard_test {
 

@@ -1,10 +1,11 @@
-// The driver as a client of the tests sees it: one table of functions, loaded by a road of choice.
+// The driver as a program sees it: one table of functions, loaded by a road of choice. Shared by
+// the probe and by the programs of the guard's tests.
 //
 //   Cuda cu;
 //   if (!cu.load(Road::dlsym)) …
 //   cu.cuInit(0);
 //
-// Types are the tests' own, from the public documentation of the driver API.
+// Types are our own, from the public documentation of the driver API.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@
 #include <cstdint>
 #include <string>
 
-namespace berth::guard_test {
+namespace berth::guard_probe {
 
 using Ptr = unsigned long long;
 using Handle = void*;
@@ -54,7 +55,7 @@ struct AccessDescription {
   int flags = 3;
 };
 
-#define GUARD_TEST_FUNCTIONS(X)                                                                    \
+#define GUARD_PROBE_FUNCTIONS(X)                                                                   \
   X(cuInit, (unsigned))                                                                            \
   X(cuDeviceGet, (int*, int))                                                                      \
   X(cuDeviceGetCount, (int*))                                                                      \
@@ -116,9 +117,9 @@ struct AccessDescription {
 enum class Road : std::uint8_t { dlsym, dlvsym, get_proc_address };
 
 struct Cuda {
-#define GUARD_TEST_MEMBER(name, types) int(*name) types = nullptr;
-  GUARD_TEST_FUNCTIONS(GUARD_TEST_MEMBER)
-#undef GUARD_TEST_MEMBER
+#define GUARD_PROBE_MEMBER(name, types) int(*name) types = nullptr;
+  GUARD_PROBE_FUNCTIONS(GUARD_PROBE_MEMBER)
+#undef GUARD_PROBE_MEMBER
 
   // Loads libcuda.so.1. False: it is not there, or lacks a function (named on standard error).
   bool load(Road road = Road::dlsym);
@@ -129,19 +130,7 @@ struct Cuda {
   Handle context = nullptr;
 };
 
-// Numbers of the environment and of command lines.
+// A decimal number of a command line; 0 for anything else.
 std::uint64_t number(const char* text);
 
-int run_race(int argc, char** argv);
-int run_random(int argc, char** argv);
-int run_hold(int argc, char** argv);
-int run_families(int argc, char** argv);
-int run_storm(int argc, char** argv);
-int run_short(int argc, char** argv);
-int run_roads(int argc, char** argv);
-int run_views(int argc, char** argv);
-int run_lifetime(int argc, char** argv);
-int run_share(int argc, char** argv);
-int run_bench(int argc, char** argv);
-
-}  // namespace berth::guard_test
+}  // namespace berth::guard_probe

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <map>
 
-namespace berth::guard_test {
+namespace berth::guard_probe {
 
 namespace {
 
@@ -75,9 +75,9 @@ bool Cuda::load(Road road) {
     }
     return found;
   };
-#define GUARD_TEST_LOAD(name, types) name = reinterpret_cast<int(*) types>(find(#name));
-  GUARD_TEST_FUNCTIONS(GUARD_TEST_LOAD)
-#undef GUARD_TEST_LOAD
+#define GUARD_PROBE_LOAD(name, types) name = reinterpret_cast<int(*) types>(find(#name));
+  GUARD_PROBE_FUNCTIONS(GUARD_PROBE_LOAD)
+#undef GUARD_PROBE_LOAD
   return all;
 }
 
@@ -92,4 +92,4 @@ int Cuda::start(int device) {
 
 std::uint64_t number(const char* text) { return std::strtoull(text, nullptr, 10); }
 
-}  // namespace berth::guard_test
+}  // namespace berth::guard_probe
