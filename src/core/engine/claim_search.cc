@@ -3,17 +3,21 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <set>
-
-#include <fmt/format.h>
 
 namespace berth::core {
 
 bool ClaimSearch::more_steps(std::int64_t steps) {
   steps_ += steps;
   return steps_ < budget_;
+}
+
+// What the queue's `reclaim` says.
+bool ClaimSearch::may_ask(Mode mode) const {
+  const ReclaimRight right = engine_.quotas.tree.spec(leaf_).reclaim;
+  return right == ReclaimRight::fair_share ||
+         (right == ReclaimRight::guarantee && mode == Mode::guarantee);
 }
 
 // What the claimant's queue may ask of others at all (I1 at the leaf; the whole side is asked for
@@ -28,8 +32,7 @@ bool ClaimSearch::allowed(Mode mode) {
     case Mode::guarantee:
     case Mode::fair_share: break;
   }
-  if (spec.reclaim == ReclaimRight::never ||
-      (mode == Mode::fair_share && spec.reclaim != ReclaimRight::fair_share)) {
+  if (!may_ask(mode)) {
     return false;
   }
   const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
@@ -45,11 +48,31 @@ std::optional<ClaimPlan> ClaimSearch::find() {
       return std::move(found->plan);
     }
   }
+  // Where the own queue is full and the place is another's, only both together are enough.
+  mixed_ = true;
+  for (const Mode mode : {Mode::guarantee, Mode::fair_share}) {
+    if (!may_ask(mode) || !allowed(Mode::preempt)) {
+      continue;
+    }
+    std::vector<ClaimUnit> all = units(mode);
+    std::vector<ClaimUnit> own = units(Mode::preempt);
+    if (all.empty() || own.empty()) {
+      continue;
+    }
+    all.insert(all.begin(), own.begin(), own.end());
+    if (std::optional<Found> found = search_among(mode, all); found.has_value()) {
+      return std::move(found->plan);
+    }
+  }
   return std::nullopt;
 }
 
 std::optional<ClaimSearch::Found> ClaimSearch::search(Mode mode) {
-  const std::vector<ClaimUnit> all = units(mode);
+  return search_among(mode, units(mode));
+}
+
+std::optional<ClaimSearch::Found> ClaimSearch::search_among(Mode mode,
+                                                            const std::vector<ClaimUnit>& all) {
   if (all.empty()) {
     return std::nullopt;
   }
@@ -60,7 +83,7 @@ std::optional<ClaimSearch::Found> ClaimSearch::search(Mode mode) {
     }
     return by_subsets(mode, set);
   }
-  if (engine_.is_head(claimant_)) {
+  if (engine_.is_head(claimant_) || mixed_) {
     return in_order(mode, all);
   }
   if (std::optional<Found> found = one_by_one(mode, all); found.has_value()) {
@@ -266,298 +289,6 @@ std::vector<const ClaimUnit*> ClaimSearch::without_needless(std::vector<const Cl
     }
   }
   return set;
-}
-
-// As if the units, and whatever is being released, were gone.
-void ClaimSearch::take_out(Scratch& scratch, const std::vector<const ClaimUnit*>& set) {
-  for (const ClaimUnit* unit : set) {
-    for (const WorkloadId id : unit->members) {
-      if (!scratch.is_out(id)) {
-        scratch.take_out(id);
-      }
-    }
-  }
-  engine_.take_out_releasing(scratch);
-}
-
-// I2: each of the lost in turn, the smallest first, leaves a queue that is above its share.
-bool ClaimSearch::may_lose(Mode mode, std::vector<WorkloadId> lost) {
-  if (mode == Mode::consolidate || mode == Mode::preempt) {
-    return true;
-  }
-  std::ranges::stable_sort(lost, {}, [&](WorkloadId id) {
-    std::int64_t mib = 0;
-    for (const ChargePart& part : engine_.entry(id).charge.parts) {
-      mib += part.mib;
-    }
-    return mib;
-  });
-  Scratch scratch(engine_);
-  std::set<WorkloadId> gangs;
-  for (const WorkloadId id : lost) {
-    // A gang's core leaves together: what its first takes is asked once.
-    const Entry& entry = engine_.entry(id);
-    const bool together = !entry.gang.is_none() && whole_.contains(entry.gang);
-    if (!(together && gangs.contains(entry.gang)) && !queue_may_lose(entry.leaf, mode)) {
-      return false;
-    }
-    gangs.insert(entry.gang);
-    scratch.take_out(id);
-  }
-  return true;
-}
-
-bool ClaimSearch::place_claimant(Scratch& scratch) {
-  ++steps_;
-  if (engine_.is_head(claimant_)) {
-    return engine_.plan_minimum(claimant_, scratch);
-  }
-  return engine_.plan_task(claimant_, scratch);
-}
-
-// I1, I3 and I5 in the state in which the victims are out and the claimant is not yet in.
-bool ClaimSearch::rights_hold(Mode mode, const std::vector<WorkloadId>& lost) {
-  const QueueTree& tree = engine_.quotas.tree;
-  const bool preemptible = engine_.entry(claimant_).preemptible;
-  if (mode == Mode::consolidate) {
-    return true;
-  }
-  if (mode == Mode::preempt) {
-    std::size_t at = 0;
-    for (const QuotaDimensionId d : tree.dimensions_of(charge_)) {
-      const QuotaFigures figures = tree.figures(leaf_, d);
-      const std::int64_t after = figures.alloc - figures.releasing + tree.amount_of(charge_, d);
-      const std::int64_t before = at < leaf_before_.size() ? leaf_before_[at] : 0;
-      if (after > std::max(before, figures.fair)) {
-        return false;
-      }
-      ++at;
-    }
-    return true;
-  }
-  const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
-  return std::ranges::all_of(lost, [&](WorkloadId id) {
-    const QueueId ancestor = ancestor_with(engine_.entry(id).leaf);
-    return !tree.within(leaf_, ancestor, charge_, share, preemptible).refused();
-  });
-}
-
-// I3: no victim could take it back as its guarantee. The claimant is in.
-bool ClaimSearch::survives_reversal(const std::vector<WorkloadId>& lost) {
-  const QueueTree& tree = engine_.quotas.tree;
-  return std::ranges::none_of(lost, [&](WorkloadId id) {
-    const Entry& victim = engine_.entry(id);
-    const Charge charge = engine_.quotas.charge_of(*victim.grant);
-    const QueueId ancestor = ancestor_with(victim.leaf);
-    return !tree.within(victim.leaf, ancestor, charge, Entitlement::deserved, true).refused() &&
-           std::ranges::any_of(tree.dimensions_of(charge), [&](QuotaDimensionId d) {
-             return tree.amount_of(charge_, d) > 0 &&
-                    tree.above(leaf_, ancestor, d, Entitlement::deserved);
-           });
-  });
-}
-
-// Where there is room, what left is placed again. Returns those for which there is none: members of
-// a gang of which one is lost are all lost.
-std::vector<WorkloadId> ClaimSearch::place_again(Mode mode, Scratch& scratch,
-                                                 const std::vector<const ClaimUnit*>& set) {
-  std::vector<WorkloadId> movers;
-  std::vector<WorkloadId> lost;
-  std::set<WorkloadId> seen;
-  whole_.clear();
-  for (const ClaimUnit* unit : set) {
-    for (const WorkloadId id : unit->members) {
-      if (unit->breaks_gang) {
-        whole_.insert(engine_.entry(id).gang);
-      }
-    }
-  }
-  for (const ClaimUnit* unit : set) {
-    for (const WorkloadId id : unit->members) {
-      if (!seen.insert(id).second) {
-        continue;
-      }
-      const Entry& entry = engine_.entry(id);
-      const bool may = entry.options.restartable && !whole_.contains(entry.gang) &&
-                       (mode == Mode::consolidate ||
-                        (engine_.entry(claimant_).preemptible && may_leave(id, Mode::consolidate)));
-      (may ? movers : lost).push_back(id);
-    }
-  }
-  // The largest first: small ones fit beside it.
-  std::ranges::stable_sort(movers, std::greater<>(), [&](WorkloadId id) {
-    std::int64_t mib = 0;
-    for (const DeviceCharge& charge : engine_.entry(id).grant->charges) {
-      mib += charge.running_mib;
-    }
-    return mib;
-  });
-  std::size_t moved = 0;
-  for (const WorkloadId id : movers) {
-    if (moved < kMostMoves && engine_.plan_task(id, scratch)) {
-      ++moved;
-    } else {
-      lost.push_back(id);
-    }
-  }
-  return lost;
-}
-
-// Thousandths of devices that the grant holds.
-std::int64_t ClaimSearch::milli_devices(const Grant& grant) const {
-  std::int64_t milli = 0;
-  for (const DeviceCharge& charge : grant.charges) {
-    const std::int64_t usable =
-        std::max<std::int64_t>(1, engine_.fleet.device(charge.device).usable_mib());
-    milli += charge.exclusive ? 1000 : 1000 * charge.running_mib / usable;
-  }
-  return milli;
-}
-
-ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const std::vector<const ClaimUnit*>& set,
-                                       const std::vector<WorkloadId>& lost) {
-  Cost cost{.gangs_broken = static_cast<std::int64_t>(whole_.size()),
-            .highest_priority = std::numeric_limits<std::int64_t>::min(),
-            .count = static_cast<std::int64_t>(lost.size()),
-            .nodes = 0,
-            .uids = {}};
-  std::set<NodeId> nodes;
-  std::set<WorkloadId> seen;
-  for (const ClaimUnit* unit : set) {
-    for (const WorkloadId id : unit->members) {
-      if (!seen.insert(id).second) {
-        continue;
-      }
-      const Entry& entry = engine_.entry(id);
-      const std::int64_t elapsed =
-          std::max<std::int64_t>(1, (engine_.now - entry.grant->granted_at).count());
-      cost.lost += elapsed * milli_devices(*entry.grant);
-      nodes.insert(entry.grant->node);
-      cost.highest_priority = std::max(cost.highest_priority, entry.options.priority);
-      cost.uids.push_back(entry.uid);
-    }
-  }
-  std::ranges::sort(cost.uids);
-  cost.nodes = static_cast<std::int64_t>(nodes.size());
-  std::set<QueueId> below;
-  for (const WorkloadId id : lost) {
-    const QueueId leaf = engine_.entry(id).leaf;
-    for (const QuotaDimensionId d : short_) {
-      const QuotaFigures figures = engine_.quotas.tree.figures(leaf, d);
-      if (mode != Mode::preempt && figures.alloc - figures.releasing < figures.effective_deserved) {
-        below.insert(leaf);
-      }
-    }
-  }
-  cost.below_deserved = static_cast<std::int64_t>(below.size());
-  return cost;
-}
-
-// The set as a whole: its rights, the claimant's place, and what becomes of those who leave.
-std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
-                                                     const std::vector<const ClaimUnit*>& set) {
-  const Charge asked = charge_;
-  Scratch scratch(engine_);
-  take_out(scratch, set);
-  const std::size_t mark = scratch.mark();
-  if (!place_claimant(scratch)) {
-    return std::nullopt;
-  }
-  const std::vector<WorkloadId> own = scratch.planned_since(mark);
-  const std::vector<WorkloadId> lost = place_again(mode, scratch, set);
-  if (mode == Mode::consolidate && !lost.empty()) {
-    return std::nullopt;
-  }
-  // What it takes where it stands decides about rights.
-  charge_ = {};
-  for (const WorkloadId id : own) {
-    merge(charge_, engine_.entry(id).charge);
-  }
-  bool good = false;
-  {
-    const Scratch::Aside aside(scratch, own);  // I1 is asked without the claimant
-    good = rights_hold(mode, lost);
-  }
-  good = good && (mode != Mode::fair_share || survives_reversal(lost));
-  const std::int64_t cap = engine_.quotas.tree.spec(leaf_).evictions.per_claim;
-  const bool capped = good && mode != Mode::guarantee && cap != kNoCap &&
-                      static_cast<std::int64_t>(lost.size()) > cap;
-  blocked_.eviction_cap += capped ? 1 : 0;
-  Found found;
-  found.cost = cost_of(mode, set, lost);
-  charge_ = asked;
-  if (!good || capped) {
-    return std::nullopt;
-  }
-  constexpr std::array kRules{Evicted::Rule::consolidation, Evicted::Rule::guarantee,
-                              Evicted::Rule::fair_share, Evicted::Rule::priority};
-  std::set<WorkloadId> seen;
-  for (const ClaimUnit* unit : set) {
-    for (const WorkloadId id : unit->members) {
-      if (!seen.insert(id).second) {
-        continue;
-      }
-      const Grant* moved = scratch.planned_for(id);
-      found.plan.leavers.push_back(
-          {.workload = id,
-           .rule = moved != nullptr ? Evicted::Rule::consolidation
-                                    : kRules[static_cast<std::size_t>(mode)],
-           .moves_to = moved != nullptr ? std::make_unique<Grant>(*moved) : nullptr,
-           .text = reason(moved != nullptr ? Mode::consolidate : mode, id)});
-    }
-  }
-  for (const WorkloadId id : own) {
-    found.plan.places.push_back(
-        {.workload = id, .grant = std::make_unique<Grant>(*scratch.planned_for(id))});
-  }
-  scratch.undo_to(0);
-  if (!may_lose(mode, lost)) {
-    return std::nullopt;
-  }
-  return found;
-}
-
-// Who, by which rule, the shares of both sides before it, and how to avoid it.
-std::string ClaimSearch::reason(Mode mode, WorkloadId victim) const {
-  const QueueTree& tree = engine_.quotas.tree;
-  const Entry& entry = engine_.entry(victim);
-  const std::string& who = engine_.entry(claimant_).uid;
-  if (mode == Mode::consolidate) {
-    return fmt::format(
-        "moved so that {} of queue {} finds one place that is large enough; restartable: "
-        "false keeps it where it is",
-        who, tree.path_name(leaf_));
-  }
-  if (mode == Mode::preempt) {
-    return fmt::format(
-        "priority {} in queue {}, and {} with priority {} needs its place; a priority "
-        "of at least {}, or preemptible: false within what the queue deserves, keeps it",
-        entry.options.priority, tree.path_name(leaf_), who,
-        engine_.entry(claimant_).options.priority, engine_.entry(claimant_).options.priority);
-  }
-  const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
-  const QuotaDimensionId d = short_.front();
-  const auto side = [&](QueueId leaf) {
-    const QueueId ancestor = tree.lowest_common_ancestor(leaf_, entry.leaf);
-    QueueId at = leaf;
-    while (tree.parent(at) != ancestor && !tree.parent(at).is_none()) {
-      at = tree.parent(at);
-    }
-    return at;
-  };
-  const QueueId theirs = side(entry.leaf);
-  const QueueId ours = side(leaf_);
-  const QuotaFigures from = tree.figures(theirs, d);
-  const QuotaFigures to = tree.figures(ours, d);
-  return fmt::format(
-      "{} of queue {} takes back its {}: of {}, {} holds {} after this and its {} is {}; {} will "
-      "hold "
-      "{} of its {}. More `deserved` for {}, or preemptible: false within it, keeps the work",
-      who, tree.path_name(leaf_), mode == Mode::guarantee ? "guarantee" : "fair share",
-      tree.dimension_name(d), tree.path_name(theirs), from.alloc - from.releasing,
-      mode == Mode::guarantee ? "guarantee" : "share", tree.share(theirs, d, share),
-      tree.path_name(ours), to.alloc - to.releasing, tree.share(ours, d, share),
-      tree.path_name(theirs));
 }
 
 }  // namespace berth::core

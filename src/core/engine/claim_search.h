@@ -34,8 +34,10 @@ struct ClaimUnit {
   QueueId leaf;
   std::int64_t priority = 0;  // the highest
   bool breaks_gang = false;
-  std::uint64_t newest = 0;  // number of its newest grant
-  std::int64_t over = 0;     // how far its queue is above its share, in thousandths of the share
+  bool bare = false;      // nothing starts some of it again
+  Time newest;            // of its grants
+  std::string_view uid;   // the first
+  std::int64_t over = 0;  // how far its queue is above its share, in thousandths of the share
 };
 
 struct ClaimPlan {
@@ -64,6 +66,7 @@ class ClaimSearch {
   enum class Mode : std::uint8_t { consolidate, guarantee, fair_share, preempt };
 
   struct Cost {
+    std::int64_t bare = 0;  // that nothing starts again
     std::int64_t below_deserved = 0;
     std::int64_t gangs_broken = 0;
     std::int64_t highest_priority = 0;
@@ -96,7 +99,10 @@ class ClaimSearch {
 
   // --- which set (claim_search.cc)
   bool allowed(Mode mode);
+  bool may_ask(Mode mode) const;
   std::optional<Found> search(Mode mode);
+  std::optional<Found> search_among(Mode mode, const std::vector<ClaimUnit>& units);
+  bool leaf_may_grow() const;
   std::optional<Found> one_by_one(Mode mode, const std::vector<ClaimUnit>& units);
   std::optional<Found> by_subsets(Mode mode, const std::vector<const ClaimUnit*>& units);
   std::optional<Found> by_nodes(Mode mode, const std::vector<ClaimUnit>& units);
@@ -124,6 +130,7 @@ class ClaimSearch {
   std::vector<std::int64_t> leaf_before_;  // preempt: alloc of the leaf, by dimension of the charge
   std::set<WorkloadId> whole_;             // gangs that the set under judgement takes whole
   Verdict::Preemption blocked_;
+  bool mixed_ = false;  // lower priority of the own leaf may go as well as others' excess
   std::int64_t steps_ = 0;
   std::int64_t budget_ = 0;
 };

@@ -46,7 +46,7 @@ QueueId ClaimSearch::ancestor_with(QueueId leaf) const {
 
 // Whether the victim's side is above its share in something that the claimant lacks (I2).
 bool ClaimSearch::queue_may_lose(QueueId leaf, Mode mode) const {
-  if (mode == Mode::consolidate || mode == Mode::preempt) {
+  if (mode == Mode::consolidate || mode == Mode::preempt || leaf == leaf_) {
     return true;
   }
   const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
@@ -146,13 +146,18 @@ bool ClaimSearch::may_leave(WorkloadId id, Mode mode) {
 }
 
 ClaimUnit ClaimSearch::unit_of(std::vector<WorkloadId> members) const {
-  ClaimUnit unit{.members = std::move(members), .leaf = {}};
+  ClaimUnit unit;
+  unit.members = std::move(members);
   unit.leaf = engine_.entry(unit.members.front()).leaf;
   unit.priority = engine_.entry(unit.members.front()).options.priority;
+  unit.newest = engine_.entry(unit.members.front()).grant->granted_at;
+  unit.uid = engine_.entry(unit.members.front()).uid;
   for (const WorkloadId id : unit.members) {
     const Entry& entry = engine_.entry(id);
     unit.priority = std::max(unit.priority, entry.options.priority);
-    unit.newest = std::max(unit.newest, entry.grant->number);
+    unit.newest = std::max(unit.newest, entry.grant->granted_at);
+    unit.uid = std::min<std::string_view>(unit.uid, entry.uid);
+    unit.bare = unit.bare || !entry.options.restartable;
   }
   return unit;
 }
@@ -191,8 +196,8 @@ void ClaimSearch::add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUn
     std::ranges::sort(newest_first, [&](WorkloadId a, WorkloadId b) {
       const Entry& left = engine_.entry(a);
       const Entry& right = engine_.entry(b);
-      return std::tuple(left.options.priority, right.grant->number) <
-             std::tuple(right.options.priority, left.grant->number);
+      return std::tuple(left.options.priority, right.grant->granted_at, left.uid) <
+             std::tuple(right.options.priority, left.grant->granted_at, right.uid);
     });
     for (const WorkloadId member : newest_first) {
       if (surplus <= 0) {
@@ -256,7 +261,8 @@ std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
   }
   std::ranges::sort(units, [&](const ClaimUnit& a, const ClaimUnit& b) {
     const auto key = [&](const ClaimUnit& unit) {
-      return std::tuple(-unit.over, unit.breaks_gang, unit.priority, ~unit.newest);
+      return std::tuple(unit.bare, -unit.over, unit.breaks_gang, unit.priority, -unit.newest.ms(),
+                        unit.uid);
     };
     return key(a) < key(b);
   });

@@ -104,7 +104,7 @@ std::vector<WorkloadId> Engine::Impl::add_members(WorkloadId head, std::size_t g
     entry.group = group;
     entry.member_index = gangs_.at(head).joined++;
     set_demand(id, wish_of(id));
-    set_state(id, EntryState::parked, at(head).cause);
+    entry.state = EntryState::parked;
     added.push_back(id);
     std::vector<WorkloadId>& members = gangs_.at(head).nodes[group].members;
     // Higher priority first; equals in order of arrival.
