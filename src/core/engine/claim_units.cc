@@ -196,8 +196,8 @@ void ClaimSearch::add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUn
     std::ranges::sort(newest_first, [&](WorkloadId a, WorkloadId b) {
       const Entry& left = engine_.entry(a);
       const Entry& right = engine_.entry(b);
-      return std::tuple(left.options.priority, right.grant->granted_at, left.uid) <
-             std::tuple(right.options.priority, left.grant->granted_at, right.uid);
+      return std::tuple(left.options.priority, right.grant->granted_at, right.member_index) <
+             std::tuple(right.options.priority, left.grant->granted_at, left.member_index);
     });
     for (const WorkloadId member : newest_first) {
       if (surplus <= 0) {

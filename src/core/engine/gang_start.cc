@@ -35,9 +35,6 @@ bool Engine::Impl::try_gang(WorkloadId head) {
     if (refusal.refused()) {
       stage.rejected();
       blocked_by_ = {refusal.queue};
-      if (releasing_nodes_.empty()) {
-        return wait(refusal.cause);
-      }
     }
   }
   if (behind_head(head)) {
