@@ -179,6 +179,7 @@ ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const std::vector<const ClaimU
             .lost = 0,
             .count = static_cast<std::int64_t>(lost.size()),
             .nodes = 0,
+            .earlier = 0,
             .uids = {}};
   std::set<NodeId> nodes;
   std::set<WorkloadId> seen;
@@ -193,6 +194,7 @@ ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const std::vector<const ClaimU
       cost.lost += elapsed * milli_devices(*entry.grant);
       nodes.insert(entry.grant->node);
       cost.highest_priority = std::max(cost.highest_priority, entry.options.priority);
+      cost.earlier -= entry.member_index;
       cost.uids.push_back(entry.uid);
     }
   }

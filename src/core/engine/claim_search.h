@@ -36,6 +36,7 @@ struct ClaimUnit {
   bool breaks_gang = false;
   bool bare = false;      // nothing starts some of it again
   Time newest;            // of its grants
+  std::int64_t last = 0;  // its last member, by arrival in the gang
   std::string_view uid;   // the first
   std::int64_t over = 0;  // how far its queue is above its share, in thousandths of the share
 };
@@ -73,6 +74,8 @@ class ClaimSearch {
     std::int64_t lost = 0;  // thousandths of a device x milliseconds
     std::int64_t count = 0;
     std::int64_t nodes = 0;  // from which something leaves
+    std::int64_t earlier =
+        0;  // members that came before others of their gang; surplus goes last first
     std::vector<std::string_view> uids;
     auto operator<=>(const Cost&) const = default;
   };

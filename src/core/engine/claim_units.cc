@@ -157,6 +157,7 @@ ClaimUnit ClaimSearch::unit_of(std::vector<WorkloadId> members) const {
     unit.priority = std::max(unit.priority, entry.options.priority);
     unit.newest = std::max(unit.newest, entry.grant->granted_at);
     unit.uid = std::min<std::string_view>(unit.uid, entry.uid);
+    unit.last = std::max(unit.last, entry.member_index);
     unit.bare = unit.bare || !entry.options.restartable;
   }
   return unit;
@@ -262,7 +263,7 @@ std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
   std::ranges::sort(units, [&](const ClaimUnit& a, const ClaimUnit& b) {
     const auto key = [&](const ClaimUnit& unit) {
       return std::tuple(unit.bare, -unit.over, unit.breaks_gang, unit.priority, -unit.newest.ms(),
-                        unit.uid);
+                        -unit.last, unit.uid);
     };
     return key(a) < key(b);
   });
