@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "cuda.h"
 #include "grant/directory.h"
 #include "guard/layout.h"
+#include "guard/probe/cuda.h"
 
 namespace berth::guard_probe {
 

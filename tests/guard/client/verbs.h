@@ -1,7 +1,7 @@
 // The verbs of guard_client; each file of this folder says what its verbs do.
 #pragma once
 
-#include "cuda.h"
+#include "guard/probe/cuda.h"
 
 namespace berth::guard_test {
 

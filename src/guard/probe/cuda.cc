@@ -1,4 +1,4 @@
-#include "cuda.h"
+#include "guard/probe/cuda.h"
 
 #include <cstdio>
 #include <cstdlib>
