@@ -25,7 +25,7 @@ void ClaimSearch::take_out(Scratch& scratch, const std::vector<const ClaimUnit*>
 
 // I2: each of the lost in turn, the smallest first, leaves a queue that is above its share.
 bool ClaimSearch::may_lose(Mode mode, std::vector<WorkloadId> lost) {
-  if (mode == Mode::consolidate || mode == Mode::preempt) {
+  if (mode == Mode::consolidate || mode == Mode::preempt || mode == Mode::backfill) {
     return true;
   }
   std::ranges::stable_sort(lost, {}, [&](WorkloadId id) {
@@ -77,7 +77,7 @@ bool ClaimSearch::leaf_may_grow() const {
 bool ClaimSearch::rights_hold(Mode mode, const std::vector<WorkloadId>& lost) {
   const QueueTree& tree = engine_.quotas.tree;
   const bool preemptible = engine_.entry(claimant_).preemptible;
-  if (mode == Mode::consolidate) {
+  if (mode == Mode::consolidate || mode == Mode::backfill) {
     return true;
   }
   if ((mode == Mode::preempt || mixed_) && !leaf_may_grow()) {
@@ -252,7 +252,8 @@ std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
     return std::nullopt;
   }
   constexpr std::array kRules{Evicted::Rule::consolidation, Evicted::Rule::guarantee,
-                              Evicted::Rule::fair_share, Evicted::Rule::priority};
+                              Evicted::Rule::fair_share, Evicted::Rule::priority,
+                              Evicted::Rule::backfill};
   std::set<WorkloadId> seen;
   for (const ClaimUnit* unit : set) {
     for (const WorkloadId id : unit->members) {

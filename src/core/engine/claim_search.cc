@@ -28,6 +28,10 @@ bool ClaimSearch::allowed(Mode mode) {
   const QueueSpec& spec = tree.spec(leaf_);
   switch (mode) {
     case Mode::consolidate: return entry.preemptible;
+    case Mode::backfill: {
+      const WorkloadId first = engine_.waiting.head_of(entry.pool, engine_.now);
+      return first.is_none() || first == claimant_;
+    }
     case Mode::preempt: return spec.preempt == PreemptRight::lower_priority;
     case Mode::guarantee:
     case Mode::fair_share: break;
@@ -40,7 +44,8 @@ bool ClaimSearch::allowed(Mode mode) {
 }
 
 std::optional<ClaimPlan> ClaimSearch::find() {
-  for (const Mode mode : {Mode::consolidate, Mode::guarantee, Mode::fair_share, Mode::preempt}) {
+  for (const Mode mode :
+       {Mode::backfill, Mode::consolidate, Mode::guarantee, Mode::fair_share, Mode::preempt}) {
     if (!allowed(mode)) {
       continue;
     }

@@ -64,7 +64,13 @@ class ClaimSearch {
   std::int64_t steps() const { return steps_; }
 
  private:
-  enum class Mode : std::uint8_t { consolidate, guarantee, fair_share, preempt };
+  enum class Mode : std::uint8_t {
+    consolidate,
+    guarantee,
+    fair_share,
+    preempt,
+    backfill,  // work that is marked to make way for the first in line
+  };
 
   struct Cost {
     std::int64_t bare = 0;  // that nothing starts again

@@ -46,7 +46,8 @@ QueueId ClaimSearch::ancestor_with(QueueId leaf) const {
 
 // Whether the victim's side is above its share in something that the claimant lacks (I2).
 bool ClaimSearch::queue_may_lose(QueueId leaf, Mode mode) const {
-  if (mode == Mode::consolidate || mode == Mode::preempt || leaf == leaf_) {
+  if (mode == Mode::consolidate || mode == Mode::preempt || mode == Mode::backfill ||
+      leaf == leaf_) {
     return true;
   }
   const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
@@ -104,6 +105,9 @@ bool ClaimSearch::may_leave(WorkloadId id, Mode mode) {
       id == claimant_ || entry.grant->state == GrantState::releasing ||
       entry.grant->charges.empty()) {
     return false;
+  }
+  if (mode == Mode::backfill) {
+    return engine_.makes_way(entry);
   }
   const bool inside = entry.leaf == leaf_;
   if ((mode == Mode::preempt) != inside && mode != Mode::consolidate) {
@@ -229,7 +233,8 @@ std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
   std::set<WorkloadId> heads;
   for (const auto& [leaf, runners] : engine_.runners_) {
     const bool inside = leaf == leaf_;
-    if (mode == Mode::preempt ? !inside : (inside && mode != Mode::consolidate)) {
+    const bool everywhere = mode == Mode::consolidate || mode == Mode::backfill;
+    if (!everywhere && (mode == Mode::preempt) != inside) {
       continue;
     }
     if (!open(leaf)) {

@@ -246,6 +246,24 @@ class Engine::Impl {
   std::vector<WorkloadId> promises_on(NodeId node) const;
   bool promise_holds(const Entry& entry, bool after_releases) const;
 
+  // --- the places that waiting gangs will get (gang_reservations.cc)
+  struct GangReservation {
+    WorkloadId holder;
+    std::map<NodeId, std::uint64_t> places = {};  // device places
+    bool timed = false;
+    Time at = {};
+    Time planned_at = {};
+    std::uint64_t seen = 0;  // change log position
+  };
+  WorkloadId reserving_gang(PoolId pool) const;
+  void update_gang_reservation(PoolId pool);
+  void drop_gang_reservation(PoolId pool);
+  GangReservation plan_gang_ahead(WorkloadId head);
+  std::uint64_t beside_gangs(WorkloadId id, NodeId node) const;
+  bool makes_way(const Entry& asking) const;
+  Cause kept_for_gang(ShapeId shape, WorkloadId id) const;
+  std::optional<EtaEstimate> eta_of_gang(WorkloadId head) const;
+
   // --- reservations (reservations.cc)
   void update_reservations();
   void reserve_for(PoolId pool);
@@ -308,6 +326,7 @@ class Engine::Impl {
   std::vector<Topology> topologies_;
   std::vector<Domains> domains_;  // by topology
   std::map<PoolId, Reservation> reservations_;
+  std::map<PoolId, GangReservation> gang_reservations_;
   std::map<NodeId, int> guards_;
   Timers timers_;
   std::optional<Time> announced_wake_;

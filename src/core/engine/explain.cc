@@ -154,6 +154,10 @@ void Engine::Impl::explain_waiting(const Entry& entry, WorkloadId id, Verdict& v
     }
   }
   verdict.position = std::move(position);
+  if (is_head(id)) {
+    verdict.eta = eta_of_gang(id);
+    return;
+  }
   const auto found = reservations_.find(entry.pool);
   if (found != reservations_.end() && found->second.holder == id && !found->second.node.is_none()) {
     const NodePlan& plan = found->second.plan;

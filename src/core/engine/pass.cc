@@ -477,6 +477,9 @@ Cause Engine::Impl::waiting_cause(const Shape& shape, WorkloadId id) const {
       break;
     }
   }
+  if (const Cause kept = kept_for_gang(shape.id, id); kept != Cause::none) {
+    cause = kept;
+  }
   // Nodes with a reservation are not on the page: they are asked one by one.
   for (const auto& [pool, reservation] : reservations_) {
     if (reservation.node.is_none()) {

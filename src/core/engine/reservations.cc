@@ -96,15 +96,22 @@ void Engine::Impl::update_reservations() {
       pools.insert(pool);
     }
   }
-  if (pools.empty() && reservations_.empty()) {
+  if (pools.empty() && reservations_.empty() && gang_reservations_.empty()) {
     return;
   }
   index.settle();
+  std::set<PoolId> with_gangs = pools;
+  for (const auto& [pool, reservation] : gang_reservations_) {
+    with_gangs.insert(pool);
+  }
   for (const PoolId pool : pools) {
     reserve_for(pool);
   }
   for (auto& [pool, reservation] : reservations_) {
     replan(reservation);
+  }
+  for (const PoolId pool : with_gangs) {
+    update_gang_reservation(pool);
   }
 }
 
@@ -489,7 +496,7 @@ GuardRule Engine::Impl::guard_for(WorkloadId id) const {
       }
       allowed &= *part;
     }
-    return allowed;
+    return allowed & beside_gangs(id, node);
   };
 }
 

@@ -1,0 +1,209 @@
+// The place that a waiting gang will get: the earliest instant at which all of its minimum fits,
+// and the devices that it takes then (queues-gangs-topology.md 7). Others may use them until then
+// only if they end in time, or are marked to make way.
+//
+// Where ends are declared, running work is taken away in their order until the gang fits. Where
+// they are not, the nodes with the fewest grants are emptied in thought; the reservation then has
+// no time.
+#include <algorithm>
+
+#include "core/engine/engine_impl.h"
+#include "core/engine/gang_planner.h"
+
+namespace berth::core {
+
+namespace {
+
+constexpr Duration kReplanAfter{30'000};  // a plan may be so old while nothing contradicts it
+
+}  // namespace
+
+// The head of the pool, if it is a gang that waits for room and for nothing else.
+WorkloadId Engine::Impl::reserving_gang(PoolId pool) const {
+  const WorkloadId head = waiting.head_of(pool, now);
+  if (head.is_none() || !is_head(head)) {
+    return WorkloadId::none();
+  }
+  const Stage stage = cause_stage(entry(head).cause);
+  if (stage < Stage::node ||
+      (quotas.active() && quotas.tree.spec(entry(head).leaf).order == QueueOrder::best_effort)) {
+    return WorkloadId::none();
+  }
+  return head;
+}
+
+void Engine::Impl::update_gang_reservation(PoolId pool) {
+  const WorkloadId head = reserving_gang(pool);
+  const auto found = gang_reservations_.find(pool);
+  if (head.is_none()) {
+    if (found != gang_reservations_.end()) {
+      drop_gang_reservation(pool);
+    }
+    return;
+  }
+  const bool fresh = found == gang_reservations_.end() || found->second.holder != head;
+  if (!fresh) {
+    const GangReservation& held = found->second;
+    const bool old = now >= held.planned_at + kReplanAfter && ledger.changes().end() != held.seen;
+    if (!old && !(held.timed && held.at <= now && held.planned_at < now)) {
+      return;
+    }
+  }
+  GangReservation plan = plan_gang_ahead(head);
+  drop_gang_reservation(pool);
+  for (const auto& [node, places] : plan.places) {
+    guard(node);
+  }
+  plan.seen = ledger.changes().end();
+  gang_reservations_[pool] = std::move(plan);
+}
+
+void Engine::Impl::drop_gang_reservation(PoolId pool) {
+  const auto found = gang_reservations_.find(pool);
+  if (found == gang_reservations_.end()) {
+    return;
+  }
+  const std::map<NodeId, std::uint64_t> places = std::move(found->second.places);
+  gang_reservations_.erase(found);
+  for (const auto& [node, mask] : places) {
+    unguard(node);
+  }
+}
+
+// The earliest instant known at which the minimum fits.
+Engine::Impl::GangReservation Engine::Impl::plan_gang_ahead(WorkloadId head) {
+  GangReservation plan{.holder = head, .planned_at = now};
+  const auto fits = [&](const std::vector<WorkloadId>& gone, bool keep) {
+    Scratch scratch(*this);
+    for (const WorkloadId id : gone) {
+      scratch.take_out(id);
+    }
+    take_out_releasing(scratch);
+    const std::size_t mark = scratch.mark();
+    const bool placed = plan_minimum(head, scratch);
+    for (const WorkloadId id :
+         keep&& placed ? scratch.planned_since(mark) : std::vector<WorkloadId>()) {
+      const Grant& grant = *scratch.planned_for(id);
+      for (const DeviceCharge& charge : grant.charges) {
+        plan.places[grant.node] |= std::uint64_t{1} << fleet.place_of(charge.device);
+      }
+    }
+    return placed;
+  };
+  const auto first = [&](const std::vector<WorkloadId>& order, const auto& cut) -> std::size_t {
+    std::size_t low = 0;
+    std::size_t high = order.size();
+    while (low < high) {
+      const std::size_t middle = (low + high) / 2;
+      if (fits(cut(middle), false)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  };
+  std::vector<std::pair<Time, WorkloadId>> ends;
+  std::map<NodeId, std::vector<WorkloadId>> on;
+  for (std::size_t i = 0; i < on_node_.size(); ++i) {
+    for (const WorkloadId id : on_node_[i]) {
+      if (entry(id).grant->state == GrantState::releasing) {
+        continue;
+      }
+      on[NodeId(i)].push_back(id);
+      if (const std::optional<Time> end = entry(id).declared_end(); end.has_value()) {
+        ends.emplace_back(std::max(*end, now), id);
+      }
+    }
+  }
+  std::ranges::sort(ends, [this](const auto& a, const auto& b) {
+    return std::tie(a.first, entry(a.second).uid) < std::tie(b.first, entry(b.second).uid);
+  });
+  std::vector<WorkloadId> order;
+  for (const auto& [end, id] : ends) {
+    order.push_back(id);
+  }
+  const auto prefix = [&](std::size_t count) {
+    return std::vector<WorkloadId>(order.begin(),
+                                   order.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  if (!order.empty() && fits(order, false)) {
+    const std::size_t count = first(order, prefix);
+    (void)fits(prefix(count), true);
+    plan.timed = true;
+    plan.at = count == 0 ? now : ends[count - 1].first;
+    return plan;
+  }
+  // No time: empty the nodes of the fewest grants.
+  std::vector<NodeId> nodes;
+  for (const auto& [node, ids] : on) {
+    nodes.push_back(node);
+  }
+  std::ranges::stable_sort(nodes, [&](NodeId a, NodeId b) {
+    return std::tuple(on[a].size(), index.rank(a)) < std::tuple(on[b].size(), index.rank(b));
+  });
+  order.clear();
+  for (const NodeId node : nodes) {
+    order.insert(order.end(), on[node].begin(), on[node].end());
+  }
+  const std::vector<WorkloadId> all = order;
+  if (fits(all, false)) {
+    (void)fits(prefix(first(all, prefix)), true);
+  }
+  return plan;
+}
+
+// What reservations of gangs leave of the node's device places.
+std::uint64_t Engine::Impl::beside_gangs(WorkloadId id, NodeId node) const {
+  std::uint64_t allowed = ~std::uint64_t{0};
+  const Entry& asking = entry(id);
+  for (const auto& [pool, reservation] : gang_reservations_) {
+    const auto held = reservation.places.find(node);
+    if (held == reservation.places.end() || reservation.holder == id ||
+        asking.gang == reservation.holder || ordered_before(id, reservation.holder)) {
+      continue;
+    }
+    const bool over_in_time = reservation.timed && asking.options.max_run.has_value() &&
+                              now + *asking.options.max_run <= reservation.at;
+    if (!over_in_time && !makes_way(asking)) {
+      allowed &= ~held->second;
+    }
+  }
+  return allowed;
+}
+
+// Marked as backfill: it leaves, without any further right, when the reservation becomes due.
+bool Engine::Impl::makes_way(const Entry& asking) const {
+  return asking.options.backfill && asking.preemptible;
+}
+
+// Why a node that could take it does not: a gang's reservation. None: no such thing.
+Cause Engine::Impl::kept_for_gang(ShapeId shape, WorkloadId id) const {
+  for (const auto& [pool, reservation] : gang_reservations_) {
+    if (reservation.holder == id || entry(id).gang == reservation.holder) {
+      continue;
+    }
+    for (const auto& [node, places] : reservation.places) {
+      if (index.refusal(shape, node) == Cause::none) {
+        return entry(id).options.max_run.has_value() && reservation.timed
+                   ? Cause::backfill_too_long
+                   : Cause::reserved_for_other;
+      }
+    }
+  }
+  return Cause::none;
+}
+
+std::optional<EtaEstimate> Engine::Impl::eta_of_gang(WorkloadId head) const {
+  for (const auto& [pool, reservation] : gang_reservations_) {
+    if (reservation.holder == head && !reservation.places.empty()) {
+      const bool believed = reservation.timed && reservation.at > now;
+      return EtaEstimate{
+          .basis = believed ? EtaEstimate::Basis::declared : EtaEstimate::Basis::unknown,
+          .at = believed ? reservation.at : Time()};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace berth::core
