@@ -261,7 +261,7 @@ class Engine::Impl {
   GangReservation plan_gang_ahead(WorkloadId head);
   std::uint64_t beside_gangs(WorkloadId id, NodeId node) const;
   bool makes_way(const Entry& asking) const;
-  Cause kept_for_gang(ShapeId shape, WorkloadId id) const;
+  Cause cause_beside_gangs(ShapeId shape, WorkloadId id, Cause cause) const;
   std::optional<EtaEstimate> eta_of_gang(WorkloadId head) const;
 
   // --- reservations (reservations.cc)

@@ -177,21 +177,22 @@ bool Engine::Impl::makes_way(const Entry& asking) const {
   return asking.options.backfill && asking.preemptible;
 }
 
-// Why a node that could take it does not: a gang's reservation. None: no such thing.
-Cause Engine::Impl::kept_for_gang(ShapeId shape, WorkloadId id) const {
+// The answer of the nodes that gangs have reserved, for they are not on the page. Where one could
+// take it and does not, that is the reason.
+Cause Engine::Impl::cause_beside_gangs(ShapeId shape, WorkloadId id, Cause cause) const {
   for (const auto& [pool, reservation] : gang_reservations_) {
-    if (reservation.holder == id || entry(id).gang == reservation.holder) {
-      continue;
-    }
+    const bool own = reservation.holder == id || entry(id).gang == reservation.holder;
     for (const auto& [node, places] : reservation.places) {
-      if (index.refusal(shape, node) == Cause::none) {
-        return entry(id).options.max_run.has_value() && reservation.timed
-                   ? Cause::backfill_too_long
-                   : Cause::reserved_for_other;
+      const Cause there = index.refusal(shape, node);
+      if (there != Cause::none) {
+        cause = more_advanced(cause, there);
+      } else if (!own) {
+        const bool declared = entry(id).options.max_run.has_value() && reservation.timed;
+        return declared ? Cause::backfill_too_long : Cause::reserved_for_other;
       }
     }
   }
-  return Cause::none;
+  return cause;
 }
 
 std::optional<EtaEstimate> Engine::Impl::eta_of_gang(WorkloadId head) const {

@@ -477,9 +477,7 @@ Cause Engine::Impl::waiting_cause(const Shape& shape, WorkloadId id) const {
       break;
     }
   }
-  if (const Cause kept = kept_for_gang(shape.id, id); kept != Cause::none) {
-    cause = kept;
-  }
+  cause = cause_beside_gangs(shape.id, id, cause);
   // Nodes with a reservation are not on the page: they are asked one by one.
   for (const auto& [pool, reservation] : reservations_) {
     if (reservation.node.is_none()) {
