@@ -279,9 +279,12 @@ Cause Engine::Impl::answer_of(const Entry& entry, NodeId node) const {
       return refusal.cause;
     }
   }
-  return cause == Cause::none && index.is_guarded(node) && !entry.holds()
-             ? Cause::reserved_for_other
-             : cause;
+  if (cause != Cause::none || !index.is_guarded(node) || entry.holds()) {
+    return cause;
+  }
+  const GuardRule rule = guard_for(id_of(entry.uid));
+  const std::optional<std::uint64_t> left = rule ? rule(node) : ~std::uint64_t{0};
+  return left.value_or(0) == 0 ? Cause::reserved_for_other : Cause::none;
 }
 
 Cause Engine::Impl::never_cause_on(const Shape& shape, NodeId node) const {
