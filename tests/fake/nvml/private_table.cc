@@ -34,8 +34,13 @@ bool is_device(const void* argument) {
   return library().is_up() && library().is_handle(static_cast<const Device*>(argument));
 }
 
+// The second argument is a count for most slots; for some it is a number (seen: 1), never a low
+// address.
 nvmlReturn_t unknown_slot(void* first, unsigned int* count) {
-  if (is_device(first) && count != nullptr) *count = 0;
+  constexpr std::uintptr_t kLowestAddress = 1U << 16U;
+  if (!is_device(first)) return kSuccess;
+  if (reinterpret_cast<std::uintptr_t>(count) < kLowestAddress) return kNotSupported;
+  *count = 0;
   return kSuccess;
 }
 
