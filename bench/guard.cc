@@ -63,11 +63,26 @@ class GuardMachine {
 
   // Standard output of guard_client, under the guard or bare.
   std::string client(const std::string& words, bool guarded) const {
+    return program("tests/guard_client " + words, guarded);
+  }
+
+  // Standard output of any program of the build.
+  std::string program(const std::string& words, bool guarded) const {
     return output(fmt::format(
         "BERTH_FAKE_STATE={0}/state BERTH_GRANT_DIR={0}/grant LD_LIBRARY_PATH={1}/fake {2} "
-        "{1}/tests/guard_client {3} 2>/dev/null",
+        "{1}/{3} 2>/dev/null",
         folder_, build_, guarded ? "LD_PRELOAD=" + library() : "", words));
   }
+
+  // Where the fake driver's own cuGetProcAddress_v2 lies in its library.
+  std::string resolver() const {
+    const std::string text = output(fmt::format(
+        "nm -D {}/fake/libcuda.so.1 | awk '$3 == \"cuGetProcAddress_v2\" {{print $1}}'", build_));
+    return text.substr(0, text.find('\n'));
+  }
+
+  // Kernels that declare no duration take none: what is left is the call.
+  void launches_take_no_time() const { fake("set launch-time=0us"); }
 
  private:
   std::string fake(const std::string& words) const {
@@ -183,6 +198,8 @@ Result<std::vector<Row>> measure_launch(const Context& context) {
   const GuardMachine plain(context, 4096);
   const GuardMachine shared(context, 4096, 999);
   if (!plain.good() || !shared.good()) return no_client();
+  plain.launches_take_no_time();
+  shared.launches_take_no_time();
   TRY(const Cost direct, cost_of(plain, context, "launch direct", "launch dlsym"));
   TRY(const Cost limited, cost_of(shared, context, "launch dlsym"));
   // By pointer identity: 0 ns if both roads hand out the driver's own function.
@@ -301,12 +318,53 @@ Result<std::vector<Row>> measure_size(const Context& context) {
       {.name = "guard.so_kib", .unit = "KiB", .figures = {{.key = {}, .value = bytes / 1024}}}};
 }
 
+// What the suites count, as rows: each runs here again.
+Result<std::vector<Row>> measure_correctness(const Context& context) {
+  const GuardMachine machine(context, 512);
+  if (!machine.good()) return no_client();
+  std::vector<Row> rows;
+  const auto add = [&](const char* name, const char* unit, double value) {
+    rows.push_back({.name = name,
+                    .unit = unit,
+                    .figures = {{.key = {}, .value = value, .goal = {GoalKind::at_most, 0}}}});
+  };
+  const std::string steps = machine.program("tests/guard_test --gtest_filter='*KillSteps*'", false);
+  int wrong = 0;
+  for (std::size_t at = steps.find("FAILED"); at != std::string::npos;
+       at = steps.find("FAILED", at + 1))
+    ++wrong;
+  if (steps.find("tests ran") == std::string::npos) return no_client();
+  add("guard.kill.steps", "failures", wrong);
+  const std::string families = machine.program("bin/berth-guard-probe", true);
+  if (families.find("family") == std::string::npos) return no_client();
+  int uncounted = 0;
+  for (std::size_t at = families.find("NOT HELD"); at != std::string::npos;
+       at = families.find("NOT HELD", at + 1))
+    ++uncounted;
+  add("guard.families.uncounted", "families", uncounted);
+  int probes = -1;
+  int matrix = -1;
+  const std::string resolver = machine.resolver();
+  const std::string asked = machine.client("abi probes " + resolver, true);
+  const std::string all =
+      machine.client("abi matrix " + resolver + " tests/fake/cuda/symbols.txt", true);
+  const auto wrong_of = [](const std::string& text, int& count) {
+    const std::size_t at = text.rfind("wrong ");
+    return at != std::string::npos && std::sscanf(text.c_str() + at, "wrong %d", &count) == 1;
+  };
+  if (!wrong_of(asked, probes) || !wrong_of(all, matrix)) return no_client();
+  add("guard.gpa.wrong", "answers", probes + matrix);
+  return rows;
+}
+
 constexpr std::array kMeasurements = {
     Measurement{"guard.pair", "allocation and query under the guard", measure_pair},
     Measurement{"guard.launch", "launches under the guard", measure_launch},
     Measurement{"guard.start", "start of a process under the guard", measure_start},
     Measurement{"guard.race", "races of processes at a limit", measure_race},
     Measurement{"guard.kill", "SIGKILL storms under the guard", measure_kill},
+    Measurement{"guard.correct", "deaths, families and answers of the resolver",
+                measure_correctness},
     Measurement{"guard.size", "size of the guard's library", measure_size},
 };
 

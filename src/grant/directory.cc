@@ -125,6 +125,8 @@ Result<GrantDirectory> GrantDirectory::open(const std::string& path) {
                       .fd = account.fd,
                       .inode = account.inode,
                       .self = guard::own_identity()};
+  // An agent is no successor of a slot's owner, even if it runs in the same process.
+  mapping->account.self.pid = 0;
   mapping->policy = static_cast<const Policy*>(mapping->policy_file.memory);
   if (!mapping->account.view.valid() || !guard::is_policy(*mapping->policy)) {
     return Error(ErrorCode::conflict,

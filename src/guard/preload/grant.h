@@ -32,7 +32,9 @@ struct Grant {
   char directory[256];  // absolute
 };
 
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern std::atomic<Mode> g_mode;
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern Grant g_grant;  // valid while g_mode is `active`
 
 Mode open_grant();

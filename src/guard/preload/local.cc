@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include "guard/preload/grant.h"
-#include "guard/preload/real.h"
 
 // What the C start files define for every object; libc's pthread_atfork names the caller by it.
 extern "C" {
@@ -11,10 +10,13 @@ extern void* __dso_handle;  // NOLINT: the name is libc's
 __attribute__((visibility("hidden"))) void* __dso_handle = &__dso_handle;
 }
 
-// By this symbol copies of the library know each other: the first in the linker's order is the one
-// whose functions are called.
-extern "C" __attribute__((visibility("default"))) const char berth_guard_copy[];
-extern "C" __attribute__((visibility("default"))) const char berth_guard_copy[] = "berth guard";
+// By the first of these symbols copies of the library know each other: it is the one of the first
+// copy in the linker's order, whose functions are called. The second is always our own. Both are
+// defined in resolver.cc, so that the compiler cannot take one for the other.
+extern "C" {
+__attribute__((visibility("default"))) extern const char berth_guard_copy[12];
+__attribute__((visibility("hidden"))) extern const char berth_guard_own_copy[12];
+}
 
 namespace berth::guard {
 
@@ -31,13 +33,6 @@ constexpr char kMagic[9] = "BERTHGRD";
 constexpr std::uintptr_t kMeetingPlace = 0x3be5740000;
 
 constexpr int kWipeOnFork = 18;
-
-// The address of this object's own symbol, not of the first one's: through another name of it that
-// no other object can take over.
-extern "C" __attribute__((visibility("hidden"), alias("berth_guard_copy")))
-const char berth_guard_own_copy[];
-
-const void* own_copy() { return berth_guard_own_copy; }
 
 std::atomic<bool> g_inert_copy;
 std::atomic<bool> g_fork_handler;
@@ -62,10 +57,7 @@ bool is_guard_at(std::uintptr_t address) {
 
 // True if another copy comes before this one in the linker's order, whatever constructor ran first.
 bool is_second_in_scope() {
-  const DlsymFunction find = linker().dlsym;
-  if (find == nullptr) return false;
-  const void* first = find(nullptr /* RTLD_DEFAULT */, "berth_guard_copy");
-  return first != nullptr && first != own_copy();
+  return static_cast<const void*>(berth_guard_copy) != berth_guard_own_copy;
 }
 
 // In the child: forget the parent's slot. Closing our copy of the lock's descriptor lets the kernel

@@ -158,6 +158,7 @@ struct Local {
 
 inline constexpr std::uint32_t kSlotless = 0xffffffffU;
 
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern std::atomic<Local*> g_local;
 
 // Sets the region up at the first call. Null: another copy of this library works in this process,
@@ -170,6 +171,7 @@ inline Local* local() {
 }
 
 // The descriptor that holds the slot's lock, or -1. Not wiped: a child must close its copy.
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern std::atomic<int> g_lock_fd;
 
 }  // namespace berth::guard

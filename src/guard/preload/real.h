@@ -25,6 +25,7 @@ struct Linker {
 };
 Linker linker();
 
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern std::atomic<FunctionPointer> g_real[kNames];
 
 // Looks a function up in the loaded driver. Null: the driver lacks it or is not loaded.

@@ -2,6 +2,15 @@
 
 #include "guard/preload/depth.h"
 
+// See local.cc.
+extern "C" {
+__attribute__((visibility("default"))) extern const char berth_guard_copy[12];
+__attribute__((used)) const char berth_guard_copy[12] = "berth guard";
+}
+asm(".hidden berth_guard_own_copy\n"
+    ".globl berth_guard_own_copy\n"
+    ".set berth_guard_own_copy, berth_guard_copy\n");
+
 namespace berth::guard {
 
 thread_local unsigned t_depth __attribute__((tls_model("initial-exec")));

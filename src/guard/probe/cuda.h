@@ -117,9 +117,11 @@ struct AccessDescription {
 enum class Road : std::uint8_t { dlsym, dlvsym, get_proc_address };
 
 struct Cuda {
+  // NOLINTBEGIN(readability-identifier-naming): named as the driver names its functions
 #define GUARD_PROBE_MEMBER(name, types) int(*name) types = nullptr;
   GUARD_PROBE_FUNCTIONS(GUARD_PROBE_MEMBER)
 #undef GUARD_PROBE_MEMBER
+  // NOLINTEND(readability-identifier-naming)
 
   // Loads libcuda.so.1. False: it is not there, or lacks a function (named on standard error).
   bool load(Road road = Road::dlsym);

@@ -15,6 +15,7 @@ int run_short(int argc, char** argv);
 int run_bench(int argc, char** argv);
 int run_abi(int argc, char** argv);
 int run_view(int argc, char** argv);
+int run_lifetime(int argc, char** argv);
 int run_share(int argc, char** argv);
 
 }  // namespace berth::guard_test
