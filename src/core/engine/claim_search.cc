@@ -27,8 +27,11 @@ bool ClaimSearch::allowed(Mode mode) {
   const QueueTree& tree = engine_.quotas.tree;
   const QueueSpec& spec = tree.spec(leaf_);
   switch (mode) {
-    case Mode::consolidate: return entry.preemptible;
+    case Mode::consolidate: return entry.preemptible && engine_.would_fit_in_pieces(claimant_);
     case Mode::backfill: {
+      if (engine_.backfillers_ == 0) {
+        return false;
+      }
       const WorkloadId first = engine_.waiting.head_of(entry.pool, engine_.now);
       return first.is_none() || first == claimant_;
     }
@@ -73,7 +76,25 @@ std::optional<ClaimPlan> ClaimSearch::find() {
 }
 
 std::optional<ClaimSearch::Found> ClaimSearch::search(Mode mode) {
+  if (!engine_.is_head(claimant_) && mode != Mode::consolidate && mode != Mode::backfill &&
+      many_run()) {
+    if (std::optional<Found> found = one_by_one(mode, first_tasks(mode)); found.has_value()) {
+      return found;
+    }
+  }
   return search_among(mode, units(mode));
+}
+
+// More than an exact search would look at.
+bool ClaimSearch::many_run() const {
+  std::size_t sum = 0;
+  for (const auto& [leaf, runners] : engine_.runners_) {
+    sum += runners.size();
+    if (sum > kManyRun) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::optional<ClaimSearch::Found> ClaimSearch::search_among(Mode mode,
@@ -105,6 +126,9 @@ std::optional<ClaimSearch::Found> ClaimSearch::one_by_one(Mode mode,
     return std::nullopt;
   }
   constexpr int kMostTried = 32;
+  if (units.empty()) {
+    return std::nullopt;
+  }
   std::int64_t lowest = units.front().priority;
   for (const ClaimUnit& unit : units) {
     lowest = std::min(lowest, unit.priority);

@@ -94,9 +94,12 @@ class ClaimSearch {
 
   static constexpr std::size_t kExactUnits = 8;
   static constexpr std::size_t kMostMoves = 16;
+  static constexpr std::size_t kManyRun = 64;
 
   // --- who could leave (claim_units.cc)
   std::vector<ClaimUnit> units(Mode mode);
+  std::vector<ClaimUnit> first_tasks(Mode mode);
+  static void sort_candidates(std::vector<ClaimUnit>& units);
   bool may_leave(WorkloadId id, Mode mode);
   bool queue_may_lose(QueueId leaf, Mode mode) const;
   void add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUnit>& units);
@@ -110,6 +113,7 @@ class ClaimSearch {
   bool allowed(Mode mode);
   bool may_ask(Mode mode) const;
   std::optional<Found> search(Mode mode);
+  bool many_run() const;
   std::optional<Found> search_among(Mode mode, const std::vector<ClaimUnit>& units);
   bool leaf_may_grow() const;
   std::optional<Found> one_by_one(Mode mode, const std::vector<ClaimUnit>& units);

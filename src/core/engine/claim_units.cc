@@ -167,6 +167,34 @@ ClaimUnit ClaimSearch::unit_of(std::vector<WorkloadId> members) const {
   return unit;
 }
 
+// The first single tasks of each leaf that may leave, in the order of candidates; all of the lowest
+// priority that is found. Looks at few, however many run.
+std::vector<ClaimUnit> ClaimSearch::first_tasks(Mode mode) {
+  constexpr int kMostLooked = 64;
+  constexpr std::size_t kMostTaken = 32;
+  std::vector<ClaimUnit> units;
+  for (const auto& [leaf, runners] : engine_.runners_) {
+    if ((mode == Mode::preempt) != (leaf == leaf_) || !queue_may_lose(leaf, mode)) {
+      continue;
+    }
+    const std::int64_t over = mode == Mode::preempt ? 0 : over_share(leaf, mode);
+    int looked = 0;
+    std::size_t taken = 0;
+    for (const Runner& runner : runners) {
+      if (++looked > kMostLooked || taken == kMostTaken || !more_steps(1)) {
+        break;
+      }
+      if (engine_.entry(runner.id).gang.is_none() && may_leave(runner.id, mode)) {
+        units.push_back(unit_of({runner.id}));
+        units.back().over = over;
+        ++taken;
+      }
+    }
+  }
+  sort_candidates(units);
+  return units;
+}
+
 // Surplus members by themselves, newest first; the rest only as a whole (I8).
 void ClaimSearch::add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUnit>& units) {
   const GangState& gang = engine_.gang(head);
@@ -220,6 +248,17 @@ void ClaimSearch::add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUn
   }
 }
 
+// I10, with what nothing starts again last (I14).
+void ClaimSearch::sort_candidates(std::vector<ClaimUnit>& units) {
+  std::ranges::sort(units, [&](const ClaimUnit& a, const ClaimUnit& b) {
+    const auto key = [&](const ClaimUnit& unit) {
+      return std::tuple(unit.bare, -unit.over, unit.breaks_gang, unit.priority, -unit.newest.ms(),
+                        -unit.last, unit.uid);
+    };
+    return key(a) < key(b);
+  });
+}
+
 std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
   std::vector<ClaimUnit> units;
   std::map<QueueId, bool> may_lose;
@@ -242,7 +281,8 @@ std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
       blocked_.considered += static_cast<std::int64_t>(runners.size());
       continue;
     }
-    for (const WorkloadId id : runners) {
+    for (const Runner& runner : runners) {
+      const WorkloadId id = runner.id;
       if (!more_steps(1)) {
         break;
       }
@@ -265,13 +305,7 @@ std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
     }
     unit.over = at->second;
   }
-  std::ranges::sort(units, [&](const ClaimUnit& a, const ClaimUnit& b) {
-    const auto key = [&](const ClaimUnit& unit) {
-      return std::tuple(unit.bare, -unit.over, unit.breaks_gang, unit.priority, -unit.newest.ms(),
-                        -unit.last, unit.uid);
-    };
-    return key(a) < key(b);
-  });
+  sort_candidates(units);
   return units;
 }
 

@@ -43,6 +43,16 @@ bool Engine::Impl::has_rights(const Entry& one) const {
   return spec.reclaim != ReclaimRight::never || spec.preempt != PreemptRight::never;
 }
 
+// Whether as much as it takes is free, in whatever pieces.
+bool Engine::Impl::would_fit_in_pieces(WorkloadId id) const {
+  const QueueTree& tree = quotas.tree;
+  const Charge& charge = turn_charge(id);
+  return std::ranges::all_of(tree.dimensions_of(charge), [&](QuotaDimensionId d) {
+    const QuotaFigures all = tree.figures(kRootQueue, d);
+    return tree.capacity(d) - (all.alloc - all.releasing) >= tree.amount_of(charge, d);
+  });
+}
+
 // Whether a search could find anything: cheap, and right when it says no.
 bool Engine::Impl::may_claim(WorkloadId id) const {
   const Entry& one = entry(id);
@@ -53,14 +63,8 @@ bool Engine::Impl::may_claim(WorkloadId id) const {
   }
   const QueueSpec& spec = tree.spec(one.leaf);
   const Charge& charge = turn_charge(id);
-  if (one.preemptible && !runners_.empty()) {
-    const std::vector<QuotaDimensionId> all = tree.dimensions_of(charge);
-    const bool enough = std::ranges::all_of(all, [&](QuotaDimensionId d) {
-      return tree.capacity(d) - tree.figures(kRootQueue, d).alloc >= tree.amount_of(charge, d);
-    });
-    if (enough) {
-      return true;  // what is free may only be in pieces
-    }
+  if (one.preemptible && !runners_.empty() && would_fit_in_pieces(id)) {
+    return true;
   }
   const auto within = [&](Entitlement share) {
     return !tree.within(one.leaf, tree.parent(one.leaf), charge, share, one.preemptible).refused();
@@ -75,9 +79,7 @@ bool Engine::Impl::may_claim(WorkloadId id) const {
     return false;
   }
   const auto inside = runners_.find(one.leaf);
-  return inside != runners_.end() && std::ranges::any_of(inside->second, [&](WorkloadId other) {
-           return entry(other).options.priority < one.options.priority;
-         });
+  return inside != runners_.end() && inside->second.begin()->priority < one.options.priority;
 }
 
 // True when others were asked to leave and their room is promised to it.
@@ -219,9 +221,9 @@ void Engine::Impl::drain_queues() {
     if (quotas.tree.stop(leaf) != QueueStop::hold_and_drain) {
       continue;
     }
-    for (const WorkloadId id : runners) {
-      if (!at(id).evicting) {
-        leaving.push_back(id);
+    for (const Runner& runner : runners) {
+      if (!at(runner.id).evicting) {
+        leaving.push_back(runner.id);
       }
     }
   }

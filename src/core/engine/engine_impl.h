@@ -36,6 +36,15 @@ class Scratch;
 struct Planned;
 struct ClaimPlan;
 
+// What runs in a leaf, in the order in which it would be the first to go.
+struct Runner {
+  std::int64_t priority = 0;
+  std::int64_t age_order = 0;  // newest first
+  std::string uid;
+  WorkloadId id;
+  auto operator<=>(const Runner&) const = default;
+};
+
 class Engine::Impl {
  public:
   Impl(EngineConfig config, std::unique_ptr<Policy> policy, Stopwatch* stopwatch);
@@ -185,11 +194,13 @@ class Engine::Impl {
   Duration claim_delay(const Entry& one) const;
   bool has_rights(const Entry& one) const;
   bool may_claim(WorkloadId id) const;
+  bool would_fit_in_pieces(WorkloadId id) const;
   bool try_claim(WorkloadId id);
   void carry_out(WorkloadId claimant, ClaimPlan plan);
   void hold_for(WorkloadId mover, std::unique_ptr<Grant> grant);
   void take_hold(WorkloadId mover, bool moves);
   void wake_claims_at(Time time);
+  Runner runner_of(WorkloadId id, const Grant& grant) const;
   void wake_claimants(std::set<KindId>& woken);
   void drain_queues();
 
@@ -338,7 +349,8 @@ class Engine::Impl {
   std::uint64_t grants_before_ = 0;  // made before the present call
   std::vector<QueueId> blocked_by_;  // queues that refused the last workload tried
   std::map<KindId, std::vector<QueueId>> quota_waits_;  // kinds that queues refused, and which
-  std::map<QueueId, std::set<WorkloadId>> runners_;     // by leaf: what runs and is not leaving
+  std::map<QueueId, std::set<Runner>> runners_;         // by leaf: what runs
+  std::int64_t backfillers_ = 0;                        // of them, marked to make way
   bool claims_dirty_ = false;                           // somebody may have a claim that had none
   std::set<QueueId> freed_;                             // leaves that hold less than before
   std::uint64_t capacity_seen_ = 0;

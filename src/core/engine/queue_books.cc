@@ -56,10 +56,18 @@ void Engine::Impl::book_queue(WorkloadId id, const Grant& grant) {
   if (suppositions == 0) {
     claims_dirty_ = true;
     if (entry.booking == BookingState::running && entry.held_for.is_none()) {
-      runners_[entry.leaf].insert(id);
+      runners_[entry.leaf].insert(runner_of(id, grant));
+      backfillers_ += makes_way(entry) ? 1 : 0;
     }
   }
   quotas.add(entry.leaf, entry.charge, entry.booking, entry.preemptible);
+}
+
+Runner Engine::Impl::runner_of(WorkloadId id, const Grant& grant) const {
+  return {.priority = entry(id).options.priority,
+          .age_order = -grant.granted_at.ms(),
+          .uid = entry(id).uid,
+          .id = id};
 }
 
 void Engine::Impl::unbook_queue(WorkloadId id) {
@@ -73,8 +81,10 @@ void Engine::Impl::unbook_queue(WorkloadId id) {
   if (suppositions == 0) {
     freed_.insert(entry.leaf);
     claims_dirty_ = true;
-    if (const auto found = runners_.find(entry.leaf); found != runners_.end()) {
-      found->second.erase(id);
+    if (const auto found = runners_.find(entry.leaf);
+        found != runners_.end() && entry.holds() &&
+        found->second.erase(runner_of(id, *entry.grant)) > 0) {
+      backfillers_ -= makes_way(entry) ? 1 : 0;
       if (found->second.empty()) {
         runners_.erase(found);
       }
