@@ -333,7 +333,7 @@ Result<std::vector<Row>> measure_correctness(const Context& context) {
   for (std::size_t at = steps.find("FAILED"); at != std::string::npos;
        at = steps.find("FAILED", at + 1))
     ++wrong;
-  if (steps.find("tests ran") == std::string::npos) return no_client();
+  if (steps.find("suite ran") == std::string::npos) return no_client();
   add("guard.kill.steps", "failures", wrong);
   const std::string families = machine.program("bin/berth-guard-probe", true);
   if (families.find("family") == std::string::npos) return no_client();

@@ -7,6 +7,7 @@
 namespace berth::guard {
 
 // One small word of thread-local storage, reached without a call.
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern thread_local unsigned t_depth __attribute__((tls_model("initial-exec")));
 
 // Scope of one hook.

@@ -15,9 +15,7 @@
 
 namespace berth::guard {
 
-// NOLINTBEGIN: generated, and named as the driver names its functions
 #include "guard/preload/guard_exports.inc"
-// NOLINTEND
 
 namespace {
 

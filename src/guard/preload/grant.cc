@@ -16,7 +16,7 @@ namespace {
 enum class Place : std::uint8_t { unknown, fixed, elsewhere };
 std::atomic<Place> g_place{Place::unknown};
 std::atomic<const char*> g_reason{""};
-std::atomic<std::int8_t> g_targets[64];  // by ordinal: 0 unknown, else target + 2
+std::atomic<std::int32_t> g_targets[64];  // by ordinal: 0 unknown, else target + 2
 
 // One thread fills the grant; it opens two files and calls nobody, and others that come at that
 // moment wait for it, at most 50 ms in all.
@@ -196,7 +196,7 @@ int target_of_device(CuDevice device) {
   if (code != kCudaSuccess) code = driver<Name::cuDeviceGetUuid>(&uuid, device);
   if (code != kCudaSuccess) return kUntouched;  // no such device; the driver will say so
   const int target = target_of_uuid(uuid.bytes);
-  if (cached) g_targets[device].store(static_cast<std::int8_t>(target + 2));
+  if (cached) g_targets[device].store(target + 2);
   return target;
 }
 

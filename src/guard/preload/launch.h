@@ -26,6 +26,7 @@ struct ThreadBudget {
   std::int64_t left_ns;
   std::int32_t target_plus_one;
 };
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern thread_local ThreadBudget t_budget __attribute__((tls_model("initial-exec")));
 
 struct Estimate;

@@ -27,9 +27,7 @@ struct BaseName {
 template <Name kName>
 struct Signature;
 
-// NOLINTBEGIN: generated, and named as the driver names its functions
 #include "guard/preload/guard_names.inc"
-// NOLINTEND
 
 constexpr std::uint32_t name_hash(const char* text, std::uint32_t seed) {
   std::uint32_t value = seed;

@@ -8,6 +8,7 @@
 namespace berth::guard {
 
 using HookPointer = void (*)();
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern const HookPointer kHooks[kExported];
 
 // True if a call of that name is to come to us: launches only under a compute limit, nothing at all
