@@ -146,6 +146,15 @@ BERTH_CUDA cuMemAlloc(CUdeviceptr_v1* pointer, unsigned int bytes) {
   return code;
 }
 
+// Inventions of the "future" line: a known name with another form, and a name that no table has.
+BERTH_CUDA cuMemAlloc_v3(std::size_t bytes, unsigned int flags, CUdeviceptr* pointer) {
+  return flags != 0 ? kInvalidValue : cuMemAlloc_v2(pointer, bytes);
+}
+
+BERTH_CUDA cuMemAllocTomorrow(CUdeviceptr* pointer, std::size_t bytes) {
+  return cuMemAlloc_v2(pointer, bytes);
+}
+
 BERTH_CUDA cuMemFree(CUdeviceptr_v1 pointer) { return cuMemFree_v2(pointer); }
 
 BERTH_CUDA cuMemGetInfo(unsigned int* free_bytes, unsigned int* total_bytes) {

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 # Driver lines that get a library of their own, and the newest CUDA version whose entry points they export.
-CUDA_LINES = {"495": 11050, "535": 12020, "570": 12080, "580": 13000, "all": 99999}
+CUDA_LINES = {"495": 11050, "535": 12020, "570": 12080, "580": 13000, "615": 13040, "future": 99999, "all": 13999}
 
 
 def rows(path):
@@ -77,7 +77,7 @@ def obtainable(kind, table):
 
 def exported(kind, table, line):
     """The names that the library of a driver line exports."""
-    if line == "all":
+    if kind == "nvml" and line in ("all", "future"):
         return [row[0] for row in table]
     if kind == "cuda":
         newest = CUDA_LINES[line]

@@ -194,7 +194,7 @@ struct Fault {
 };
 
 struct LogLine {
-  char symbol[48];
+  char symbol[64];
   std::int32_t version;
   std::int32_t status;
   std::uint64_t flags;
