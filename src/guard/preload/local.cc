@@ -13,10 +13,12 @@ __attribute__((visibility("hidden"))) void* __dso_handle = &__dso_handle;
 // By the first of these symbols copies of the library know each other: it is the one of the first
 // copy in the linker's order, whose functions are called. The second is always our own. Both are
 // defined in resolver.cc, so that the compiler cannot take one for the other.
+// NOLINTBEGIN(readability-identifier-naming): a symbol of the library
 extern "C" {
 __attribute__((visibility("default"))) extern const char berth_guard_copy[12];
 __attribute__((visibility("hidden"))) extern const char berth_guard_own_copy[12];
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace berth::guard {
 

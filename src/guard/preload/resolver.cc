@@ -3,10 +3,12 @@
 #include "guard/preload/depth.h"
 
 // See local.cc.
+// NOLINTBEGIN(readability-identifier-naming): a symbol of the library
 extern "C" {
 __attribute__((visibility("default"))) extern const char berth_guard_copy[12];
 __attribute__((used)) const char berth_guard_copy[12] = "berth guard";
 }
+// NOLINTEND(readability-identifier-naming)
 asm(".hidden berth_guard_own_copy\n"
     ".globl berth_guard_own_copy\n"
     ".set berth_guard_own_copy, berth_guard_copy\n");
