@@ -166,7 +166,7 @@ TEST(FakeResolver, TheLibraryOfALineExportsWhatThatDriverHas) {
   });
 }
 
-// A driver that nobody has seen: a known name has a form that no table knows, and there are new names.
+// A driver that nobody has seen: a known name has a form that no table knows; there are new names.
 TEST(FakeResolver, TheFutureHasNamesAndFormsThatNobodyKnows) {
   const Machine machine("1x16GiB", {"--driver", "future"});
   machine.client(
