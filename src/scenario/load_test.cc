@@ -93,6 +93,7 @@ TEST(Load, RefusesWhatIsWrongWithItsPlaceAndANextStep) {
       {"load: {horizon: 366d, sample: 1s, streams: []}", "at most 20000 samples are kept"},
       {"load: {horizon: 7d, starts: tues, streams: []}", "did you mean 'tue'?"},
       {"load: {horizon: 7d, seed: 4294967296, streams: []}", "from 0 to 4294967295"},
+      {"load: {horizon: 7d, streams: [{name: a/b, " + good + "}]}", "a name has no '/'"},
       {head + good + ", priorty: 5}]}", "did you mean 'priority'?"},
       {head + good + ", whle: 5}]}", "did you mean 'whole'?"},
       {head + good + "}, {name: a, " + good + "}]}", "a stream called a stands in line 1 already"},

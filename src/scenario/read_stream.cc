@@ -268,6 +268,10 @@ constexpr std::array kStreamKeys = {
     Key<StreamDraft>{{"name", "name", "its jobs are called `name-1`, `name-2`, …", "train", true},
                      [](const Value& value, StreamDraft& draft) -> Result<void> {
                        TRY(draft.stream.name, value.word());
+                       if (draft.stream.name.find('/') != std::string::npos) {
+                         return value.error(
+                             "a name has no '/', which stands before a gang's member");
+                       }
                        return success();
                      }},
     Key<StreamDraft>{

@@ -172,7 +172,7 @@ std::string span_text(std::int64_t ms) {
   if (seconds < 60) return fmt::format("{} s", seconds);
   const std::int64_t minutes = (ms + kMsPerMinute / 2) / kMsPerMinute;
   if (minutes < 60) return fmt::format("{} min", minutes);
-  if (minutes < 24 * 60) return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
+  if (minutes < kMsPerDay / kMsPerMinute) return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
   const std::int64_t hours = (ms + kMsPerHour / 2) / kMsPerHour;
   if (hours % 24 == 0) return fmt::format("{} {}", hours / 24, hours == 24 ? "day" : "days");
   return fmt::format("{} d {} h", hours / 24, hours % 24);
@@ -190,7 +190,7 @@ MainCause main_cause(const QueueWeek& queue) {
   }
   const std::int64_t total = std::reduce(sums.begin(), sums.end());
   if (total == 0) return {};
-  const auto most = std::ranges::max_element(sums);
+  const auto* const most = std::ranges::max_element(sums);
   return {.cause = static_cast<core::Cause>(most - sums.begin()),
           .percent = 100.0 * static_cast<double>(*most) / static_cast<double>(total)};
 }

@@ -38,6 +38,7 @@ struct Item {
   std::uint64_t order = 0;    // of equal items, the one planned first
   std::uint32_t subject = 0;  // a job's slot, or a stream
   std::uint32_t runs = 0;     // end, leave: of which run
+  std::string member = {};    // leave: of a gang
 
   bool operator>(const Item& other) const {
     return std::tie(time, kind, order) > std::tie(other.time, other.kind, other.order);
@@ -90,9 +91,14 @@ class Player {
   Result<core::Workload> workload_of(const scenario::LoadStream& stream, std::string uid) const;
   std::int64_t held_milli(const core::Grant& grant) const;
 
-  void plan(Time time, Kind kind, std::uint32_t subject, std::uint32_t runs = 0) {
-    items_.push(
-        {.time = time, .kind = kind, .order = planned_++, .subject = subject, .runs = runs});
+  void plan(Time time, Kind kind, std::uint32_t subject, std::uint32_t runs = 0,
+            std::string member = {}) {
+    items_.push({.time = time,
+                 .kind = kind,
+                 .order = planned_++,
+                 .subject = subject,
+                 .runs = runs,
+                 .member = std::move(member)});
   }
 
   void plan_arrival(std::uint32_t stream) {
@@ -101,10 +107,15 @@ class Player {
     arriving_[stream] = next;
   }
 
-  std::optional<std::uint32_t> slot_of(core::WorkloadId id) const {
-    const auto found = slots_.find(engine_->uid(id));
+  // The job of a workload; a member of a gang has that of its gang.
+  std::optional<std::uint32_t> slot_of(std::string_view uid) const {
+    auto found = slots_.find(uid);
+    if (found == slots_.end()) found = slots_.find(uid.substr(0, uid.rfind('/')));
     return found == slots_.end() ? std::nullopt : std::optional(found->second);
   }
+
+  void hold(std::uint32_t slot, std::int64_t milli);
+  void take_back(std::uint32_t slot);
 
   std::uint32_t new_slot();
   void forget(std::uint32_t slot);
@@ -220,13 +231,8 @@ std::uint32_t Player::new_slot() {
 void Player::forget(std::uint32_t slot) {
   slots_.erase(jobs_[slot].uid);
   const std::uint32_t runs = jobs_[slot].runs + 1;
-  jobs_[slot] = Job{.uid = {},
-                    .submitted = {},
-                    .since = {},
-                    .run = {},
-                    .runs = runs,
-                    .asked_at = {},
-                    .sentence = {}};
+  jobs_[slot] = Job();
+  jobs_[slot].runs = runs;
   free_slots_.push_back(slot);
 }
 
@@ -252,8 +258,9 @@ Result<void> Player::arrive(std::uint32_t stream) {
   const std::uint32_t slot = new_slot();
   Job& job = jobs_[slot];
   job.uid = fmt::format("{}-{}", description.name, arrival.number);
+  job.gang = description.gang.has_value();
   job.queue = queue_of_stream_[stream];
-  job.submitted = job.since = now_;
+  job.submitted = job.since = job.held_since = now_;
   job.run = arrival.run;
   job.ask_after = load_.sample;
   slots_.emplace(job.uid, slot);
@@ -273,53 +280,93 @@ std::int64_t Player::held_milli(const core::Grant& grant) const {
   return milli;
 }
 
+// Counts the device time up to now, and so many milli-devices more from now on.
+void Player::hold(std::uint32_t slot, std::int64_t milli) {
+  Job& job = jobs_[slot];
+  job.device_time += (now_ - job.held_since).count() * job.milli;
+  job.held_since = now_;
+  job.milli += milli;
+  recorder_->holds(slot, milli);
+}
+
+// Members come first; the gang itself, which holds nothing, is granted with its minimum.
 void Player::on(const core::Granted& granted) {
-  const std::optional<std::uint32_t> slot = slot_of(granted.workload);
+  const std::string_view uid = engine_->uid(granted.workload);
+  const std::optional<std::uint32_t> slot = slot_of(uid);
   if (!slot) return;  // being taken away after the end
-  const std::int64_t milli = held_milli(*engine_->grant(granted.workload));
-  recorder_->started(*slot, now_, milli);
+  if (const core::Grant* grant = engine_->grant(granted.workload)) {
+    const std::int64_t milli = held_milli(*grant);
+    hold(*slot, milli);
+    Job& job = jobs_[*slot];
+    if (uid != job.uid) {
+      job.members.push_back({.uid = std::string(uid), .milli = milli});
+      return;
+    }
+  }
+  recorder_->started(*slot, now_);
   Job& job = jobs_[*slot];
   job.state = JobState::running;
   job.started = true;
   job.since = now_;
-  job.milli = milli;
   plan(now_ + job.run, Kind::end, *slot, ++job.runs);
 }
 
 void Player::on(const core::Evicted& evicted) {
-  const std::optional<std::uint32_t> slot = slot_of(evicted.workload);
+  const std::string_view uid = engine_->uid(evicted.workload);
+  const std::optional<std::uint32_t> slot = slot_of(uid);
   if (!slot) return;
-  const std::optional<std::uint32_t> beneficiary =
-      evicted.beneficiary.is_none() ? std::nullopt : slot_of(evicted.beneficiary);
   Job& job = jobs_[*slot];
-  job.eviction = recorder_->evicted(*slot, evicted, beneficiary);
-  job.state = JobState::leaving;
-  plan(now_ + load_.grace, Kind::leave, *slot, job.runs);
+  if (job.told_at != events_) {  // a gang is told member by member
+    const std::optional<std::uint32_t> beneficiary =
+        evicted.beneficiary.is_none() ? std::nullopt : slot_of(engine_->uid(evicted.beneficiary));
+    job.eviction = recorder_->evicted(*slot, evicted, beneficiary);
+    job.told_at = events_;
+  }
+  if (uid == job.uid) job.state = JobState::leaving;
+  plan(now_ + load_.grace, Kind::leave, *slot, job.runs,
+       uid == job.uid ? std::string() : std::string(uid));
 }
 
+// A gang that waits again has lost its minimum, and with it its run.
 void Player::on(const core::VerdictChanged& verdict) {
-  const std::optional<std::uint32_t> slot = slot_of(verdict.workload);
-  if (!slot || jobs_[*slot].state != JobState::waiting) return;
+  const std::string_view uid = engine_->uid(verdict.workload);
+  const std::optional<std::uint32_t> slot = slot_of(uid);
+  if (!slot || jobs_[*slot].uid != uid) return;
+  Job& job = jobs_[*slot];
+  if (job.gang && job.state != JobState::waiting && verdict.outcome != core::Outcome::granted) {
+    job.state = JobState::leaving;
+    if (job.members.empty()) take_back(*slot);
+  }
+  if (job.state != JobState::waiting) return;
+  recorder_->cause_changed(*slot, now_);
   if (verdict.outcome == core::Outcome::never) {
-    recorder_->cause_changed(*slot, now_);
     recorder_->never(*slot, verdict.cause);
     impossible_.push_back(*slot);
     return;
   }
-  recorder_->cause_changed(*slot, now_);
-  jobs_[*slot].since = now_;
-  jobs_[*slot].cause = verdict.cause;
+  job.since = now_;
+  job.cause = verdict.cause;
+}
+
+// The run is over and led to nothing; the job waits again.
+void Player::take_back(std::uint32_t slot) {
+  hold(slot, 0);
+  recorder_->lost(slot);
+  Job& job = jobs_[slot];
+  job.state = JobState::waiting;
+  job.since = now_;
+  job.cause = core::Cause::none;
+  job.device_time = 0;
+  ++job.runs;
 }
 
 // Waits again. Of a promise: it waits as before.
 void Player::on(const core::Retracted& retracted) {
-  const std::optional<std::uint32_t> slot = slot_of(retracted.workload);
-  if (!slot || jobs_[*slot].state == JobState::waiting) return;
-  recorder_->lost(*slot, now_);
-  Job& job = jobs_[*slot];
-  job.state = JobState::waiting;
-  job.since = now_;
-  ++job.runs;
+  const std::string_view uid = engine_->uid(retracted.workload);
+  const std::optional<std::uint32_t> slot = slot_of(uid);
+  if (!slot || jobs_[*slot].uid != uid || jobs_[*slot].state == JobState::waiting) return;
+  hold(*slot, -jobs_[*slot].milli);
+  take_back(*slot);
 }
 
 // --- time ---
@@ -349,20 +396,30 @@ Result<void> Player::happen(const Item& item) {
 
 Result<void> Player::end(const Item& item) {
   if (jobs_[item.subject].runs != item.runs) return success();
-  recorder_->finished(item.subject, now_);
+  hold(item.subject, -jobs_[item.subject].milli);
+  recorder_->finished(item.subject);
   const std::string uid = jobs_[item.subject].uid;
+  const bool gang = jobs_[item.subject].gang;
   forget(item.subject);
+  // A gang ends as a whole, with members that still wait for room.
+  if (gang) return tell(core::WorkloadCancelled{uid});
   return tell(core::GrantReleased{uid});
 }
 
+// Members are known by name: their gang may have begun another run.
 Result<void> Player::leave(const Item& item) {
   Job& job = jobs_[item.subject];
+  if (!item.member.empty()) {
+    const auto member = std::ranges::find(job.members, item.member, &JobMember::uid);
+    if (member == job.members.end()) return success();
+    hold(item.subject, -member->milli);
+    job.members.erase(member);
+    if (job.members.empty() && job.state == JobState::leaving) take_back(item.subject);
+    return tell(core::GrantLost{.uid = item.member, .why = "evicted", .requeue = true});
+  }
   if (job.runs != item.runs || job.state != JobState::leaving) return success();
-  recorder_->lost(item.subject, now_);
-  job.state = JobState::waiting;
-  job.since = now_;
-  job.cause = core::Cause::none;
-  ++job.runs;
+  hold(item.subject, -job.milli);
+  take_back(item.subject);
   return tell(core::GrantLost{.uid = job.uid, .why = "evicted", .requeue = true});
 }
 
@@ -380,7 +437,9 @@ Result<void> Player::take_sample() {
 
 Result<WeekResult> Player::finish() {
   for (std::uint32_t slot = 0; slot < jobs_.size(); ++slot) {
-    if (!jobs_[slot].uid.empty()) recorder_->left_over(slot, now_);
+    if (jobs_[slot].uid.empty()) continue;
+    hold(slot, 0);
+    recorder_->left_over(slot, now_);
   }
   WeekResult result = std::move(*recorder_).finish();
   result.events = events_;

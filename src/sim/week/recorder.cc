@@ -105,15 +105,14 @@ void WeekRecorder::add_cause_time(const Job& job, Time until) {
 
 void WeekRecorder::cause_changed(std::uint32_t slot, Time now) { add_cause_time(jobs_[slot], now); }
 
-void WeekRecorder::hold(std::size_t queue, std::int64_t milli) {
+void WeekRecorder::holds(std::uint32_t slot, std::int64_t milli) {
   const core::QueueTree& tree = engine_.queues();
-  for (core::QueueId id = ids_[queue]; id != core::kRootQueue; id = tree.parent(id))
+  for (core::QueueId id = ids_[jobs_[slot].queue]; id != core::kRootQueue; id = tree.parent(id))
     held_[by_name_.at(tree.name(id))] += milli;
 }
 
-void WeekRecorder::started(std::uint32_t slot, Time now, std::int64_t milli) {
+void WeekRecorder::started(std::uint32_t slot, Time now) {
   const Job& job = jobs_[slot];
-  hold(job.queue, milli);
   add_cause_time(job, now);
   --waiting_count_;
   if (job.started) return;
@@ -124,12 +123,11 @@ void WeekRecorder::started(std::uint32_t slot, Time now, std::int64_t milli) {
   note_wait(job, now, true);
 }
 
-void WeekRecorder::finished(std::uint32_t slot, Time now) {
+void WeekRecorder::finished(std::uint32_t slot) {
   const Job& job = jobs_[slot];
   QueueWeek& queue = result_.queues[job.queue];
   ++queue.finished;
-  hold(job.queue, -job.milli);
-  queue.delivered += (now - job.since).count() * job.milli;
+  queue.delivered += job.device_time;
 }
 
 std::size_t WeekRecorder::evicted(std::uint32_t slot, const core::Evicted& eviction,
@@ -149,13 +147,11 @@ std::size_t WeekRecorder::evicted(std::uint32_t slot, const core::Evicted& evict
   return static_cast<std::size_t>(group - groups.begin());
 }
 
-void WeekRecorder::lost(std::uint32_t slot, Time now) {
+void WeekRecorder::lost(std::uint32_t slot) {
   const Job& job = jobs_[slot];
   QueueWeek& queue = result_.queues[job.queue];
-  const std::int64_t device_time = (now - job.since).count() * job.milli;
-  queue.lost += device_time;
-  hold(job.queue, -job.milli);
-  if (job.state == JobState::leaving) queue.evictions[job.eviction].lost += device_time;
+  queue.lost += job.device_time;
+  if (job.state == JobState::leaving) queue.evictions[job.eviction].lost += job.device_time;
   ++waiting_count_;
 }
 
@@ -181,7 +177,7 @@ void WeekRecorder::left_over(std::uint32_t slot, Time now) {
     if (!job.started) note_wait(job, now, false);
   } else {
     ++queue.running_at_end;
-    queue.delivered += (now - job.since).count() * job.milli;
+    queue.delivered += job.device_time;
   }
 }
 

@@ -31,12 +31,13 @@ class WeekRecorder {
   // What happened to the job in slot `slot` of the jobs. Each is told before the job changes.
   void arrived(std::uint32_t slot, Time now);
   void cause_changed(std::uint32_t slot, Time now);
-  void started(std::uint32_t slot, Time now, std::int64_t milli);  // on so many milli-devices
-  void finished(std::uint32_t slot, Time now);
+  void holds(std::uint32_t slot, std::int64_t milli);  // so many milli-devices more
+  void started(std::uint32_t slot, Time now);
+  void finished(std::uint32_t slot);  // it holds nothing any more
   // Returns the group that it is counted in.
   std::size_t evicted(std::uint32_t slot, const core::Evicted& eviction,
                       std::optional<std::uint32_t> beneficiary);
-  void lost(std::uint32_t slot, Time now);  // it left, and waits again
+  void lost(std::uint32_t slot);  // it left, holds nothing any more, and waits again
   void never(std::uint32_t slot, core::Cause cause);
   // At the end of the horizon, of each that is left.
   void left_over(std::uint32_t slot, Time now);
@@ -57,7 +58,6 @@ class WeekRecorder {
 
   void list_queues(core::QueueId queue, int depth);
   void list_dimensions(const core::QueueConfig& config);
-  void hold(std::size_t queue, std::int64_t milli);  // with all above it
   void sample_queues();
   void sample_fleet();
   bool is_among_longest(const QueueWeek& queue, Time from, Duration wait) const;
