@@ -172,7 +172,8 @@ std::string span_text(std::int64_t ms) {
   if (seconds < 60) return fmt::format("{} s", seconds);
   const std::int64_t minutes = (ms + kMsPerMinute / 2) / kMsPerMinute;
   if (minutes < 60) return fmt::format("{} min", minutes);
-  if (minutes < kMsPerDay / kMsPerMinute) return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
+  if (minutes < kMsPerDay / kMsPerMinute)
+    return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
   const std::int64_t hours = (ms + kMsPerHour / 2) / kMsPerHour;
   if (hours % 24 == 0) return fmt::format("{} {}", hours / 24, hours == 24 ? "day" : "days");
   return fmt::format("{} d {} h", hours / 24, hours % 24);
