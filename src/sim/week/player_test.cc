@@ -151,8 +151,7 @@ std::string random_streams(std::uint64_t seed) {
       return words[random.below(static_cast<std::uint32_t>(words.size()))];
     };
     text += "    - {name: s" + std::to_string(i) + ", queue: q" + std::to_string(random.below(3)) +
-            ", preemptible: " + (random.below(4) > 0 ? "true" : "false") + ", " + pick(asks) +
-            (random.below(2) > 0 ? ", max_run: 5h" : "") +
+            ", " + pick(asks) + (random.below(2) > 0 ? ", max_run: 5h" : "") +
             ", priority: " + std::to_string(random.below(3)) + ", arrivals: {" + pick(arrivals) +
             "}, run: {" + pick(runs) + "}}\n";
   }
@@ -163,8 +162,9 @@ std::string random_streams(std::uint64_t seed) {
 TEST(Week, EveryJobIsAccountedForAndTheBooksAreEmptyAfterwards) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     World world("a=4x80GiB:H100,b=4x80GiB:H100",
-                "queues: [{name: q0, dims: {\"*/devices\": {deserved: 2}}}, {name: q1, dims: "
-                "{\"*/devices\": {deserved: 4, limit: 6}}}, {name: q2}]",
+                "queues: [{name: q0, dims: {\"*/devices\": {deserved: -1}}}, {name: q1, dims: "
+                "{\"*/devices\": {deserved: -1, limit: 6}}}, {name: q2, dims: {\"*/devices\": "
+                "{deserved: -1}}}]",
                 random_streams(seed));
     world.spec.seed = seed;
     const WeekResult week = world.play();
