@@ -179,6 +179,38 @@ std::optional<ClaimSearch::Found> ClaimSearch::by_subsets(
   return best;
 }
 
+// The smallest things that have to move off the node, tried once as a whole.
+std::optional<ClaimSearch::Found> ClaimSearch::fewest_moves(NodeId node,
+                                                            std::vector<const ClaimUnit*> list) {
+  const auto size = [&](const ClaimUnit* unit) {
+    std::int64_t milli = 0;
+    for (const WorkloadId id : unit->members) {
+      milli += milli_devices(*engine_.entry(id).grant);
+    }
+    return milli;
+  };
+  std::ranges::stable_sort(list, {}, size);
+  std::vector<const ClaimUnit*> set;
+  for (const ClaimUnit* unit : list) {
+    set.push_back(unit);
+    if (set.size() > kMostMoves || !more_steps(1)) {
+      return std::nullopt;
+    }
+    const auto goes = [&](WorkloadId id) {
+      return engine_.entry(id).grant->state == GrantState::releasing ||
+             std::ranges::any_of(set, [&](const ClaimUnit* one) {
+               return std::ranges::find(one->members, id) != one->members.end();
+             });
+    };
+    const PlacementIndex::NodeState state = engine_.node_without(node, goes);
+    if (engine_.index.judge(engine_.entry(claimant_).shape, node, state, ~std::uint64_t{0}).cause ==
+        Cause::none) {
+      return judge(Mode::consolidate, set);
+    }
+  }
+  return std::nullopt;
+}
+
 // A task goes to one node: each node's own candidates, few of them exactly.
 std::optional<ClaimSearch::Found> ClaimSearch::by_nodes(Mode mode,
                                                         const std::vector<ClaimUnit>& units) {
@@ -217,6 +249,13 @@ std::optional<ClaimSearch::Found> ClaimSearch::by_nodes(Mode mode,
     const PlacementIndex::NodeState state = engine_.node_without(node, goes);
     if (engine_.index.judge(shape, node, state, ~std::uint64_t{0}).cause != Cause::none) {
       continue;  // not even without all of them
+    }
+    if (mode == Mode::consolidate) {
+      keep(fewest_moves(node, list));
+      if (best.has_value()) {
+        break;
+      }
+      continue;
     }
     constexpr std::size_t kExactOnNode = 6;
     if (list.size() <= kExactOnNode) {

@@ -119,6 +119,7 @@ class ClaimSearch {
   std::optional<Found> one_by_one(Mode mode, const std::vector<ClaimUnit>& units);
   std::optional<Found> by_subsets(Mode mode, const std::vector<const ClaimUnit*>& units);
   std::optional<Found> by_nodes(Mode mode, const std::vector<ClaimUnit>& units);
+  std::optional<Found> fewest_moves(NodeId node, std::vector<const ClaimUnit*> list);
   std::optional<Found> in_order(Mode mode, const std::vector<ClaimUnit>& units);
   std::optional<Found> judge(Mode mode, const std::vector<const ClaimUnit*>& set);
   std::vector<const ClaimUnit*> without_needless(std::vector<const ClaimUnit*> set);

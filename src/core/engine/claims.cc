@@ -10,6 +10,14 @@
 
 namespace berth::core {
 
+namespace {
+
+constexpr std::int64_t kCheapSearch = 300;  // steps
+constexpr std::int64_t kPausePerStepMs = 5;
+constexpr std::int64_t kLongestPauseMs = 120'000;
+
+}  // namespace
+
 bool Engine::Impl::plan_task(WorkloadId id, Scratch& scratch) {
   const Entry& one = entry(id);
   const QuotaView* quota = quotas.active() ? &quotas.view(shapes.at(one.shape), one.leaf,
@@ -98,12 +106,22 @@ bool Engine::Impl::try_claim(WorkloadId id) {
     wake_claims_at(one.queued_at + claim_delay(one));
     return false;
   }
+  const bool in_line = waiting.contains(id);
+  if (in_line) {
+    if (const auto after = claim_after_.find(one.kind);
+        after != claim_after_.end() && after->second > now) {
+      wake_claims_at(after->second);
+      return false;
+    }
+  }
+  std::int64_t steps = 0;
   std::optional<ClaimPlan> plan;
   {
     StageBook::Scope stage(stages, StageId::claim);
     ClaimSearch search(*this, id);
     plan = search.find();
-    stage.stepped(search.steps());
+    steps = search.steps();
+    stage.stepped(steps);
     one.blocked = search.blocked_by();
     one.searched_fully = search.complete();
     if (!plan.has_value()) {
@@ -111,6 +129,11 @@ bool Engine::Impl::try_claim(WorkloadId id) {
     }
   }
   if (!plan.has_value()) {
+    if (in_line && steps > kCheapSearch) {
+      // What took long and found nothing is not asked again at every event.
+      claim_after_[one.kind] = now + Duration(std::min(kLongestPauseMs, steps * kPausePerStepMs));
+      wake_claims_at(claim_after_[one.kind]);
+    }
     return false;
   }
   carry_out(id, std::move(*plan));
@@ -208,6 +231,11 @@ void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
   for (const KindId kind : waiting.kinds()) {
     const WorkloadId first = waiting.first_of(kind, now);
     ++wake_steps_;
+    const auto after = claim_after_.find(kind);
+    if (after != claim_after_.end() && after->second > now) {
+      wake_claims_at(after->second);
+      continue;
+    }
     if (!first.is_none() && may_claim(first)) {
       woken.insert(kind);
     }

@@ -351,8 +351,9 @@ class Engine::Impl {
   std::map<KindId, std::vector<QueueId>> quota_waits_;  // kinds that queues refused, and which
   std::map<QueueId, std::set<Runner>> runners_;         // by leaf: what runs
   std::int64_t backfillers_ = 0;                        // of them, marked to make way
-  bool claims_dirty_ = false;                           // somebody may have a claim that had none
-  std::set<QueueId> freed_;                             // leaves that hold less than before
+  std::map<KindId, Time> claim_after_;  // kinds whose last search took long and found nothing
+  bool claims_dirty_ = false;           // somebody may have a claim that had none
+  std::set<QueueId> freed_;             // leaves that hold less than before
   std::uint64_t capacity_seen_ = 0;
   std::int64_t wake_steps_ = 0;
   bool fleet_changed_ = false;
