@@ -95,6 +95,11 @@ TEST(RunScenario, RefusesNamesThatStandForNothing) {
       {"  - restore_device: n0/g0\n", "is away or there already"},
       {"  - remove_device: [n0/g0, n0/g0]\n", "is away or there already"},
       {"  - renumber: {node: n0, indices: [1, 0]}\n", "n0 has 1 devices and 2 indices are given"},
+      {"  - hold_queue: nobody\n", "t.yaml:4:17: 'nobody' is no queue here"},
+      {"  - expect: {queues: {nobody: {\"*/devices\": {alloc: 0}}}}\n",
+       "t.yaml:4:23: 'nobody' is no queue here"},
+      {"  - expect: {queues: {default: {\"*/devices\": {alloc: 0}}}}\n",
+       "no queue names the dimension '*/devices'"},
       {"  - {at: 10s}\n  - {at: 9s}\n", "t.yaml:5:5: at 9s: time has reached 10s already"},
       {"  - adopt: {uid: a, gpu_memory: 1GiB, on: n0/g3}\n", "'n0/g3' is no device of the fleet"},
       {"  - add_device: {node: n9, device: {memory: 1GiB, uuid: GPU-x}}\n", "is not there"},
@@ -154,6 +159,95 @@ TEST(RunScenario, GivesTheSameTranscriptEveryTime) {
   EXPECT_THAT(table, HasSubstr("5 of 5 expectations met\n"));
 }
 
+// One deserves nothing and runs; the other takes its device.
+std::string taken_back(const std::string& head, const std::string& options,
+                       const std::string& steps) {
+  return "about: taken back\nfleet: {spec: n0=1x100MiB, reserve: 0MiB}\n" + head +
+         "queues: [{name: low, dims: {\"*/devices\": {deserved: 0}}}, "
+         "{name: high, dims: {\"*/devices\": {deserved: 1}}}]\nsteps:\n"
+         "  - submit: {uid: train, queue: low, whole: 1, preemptible: true" +
+         options + "}\n  - submit: {uid: claim, queue: high, whole: 1}\n" + steps;
+}
+
+TEST(RunScenario, WhatIsEvictedIsGoneAtOnceAndWaitsAgain) {
+  const ScenarioReport report = report_of(taken_back("", "", R"(    expect:
+      evictions: {train: guarantee for claim}
+      workloads: {claim: granted on n0/g0, train: waiting}
+      queues: {low: {"*/devices": {alloc: 0, demand: 1}}, high: {"*/devices": {alloc: 1}}}
+  - end: claim
+    expect: {workloads: {train: granted on n0/g0}}
+)"));
+  EXPECT_TRUE(report.passed()) << failures_text(report);
+  EXPECT_THAT(table_text(report), HasSubstr("train is gone and waits again"));
+}
+
+TEST(RunScenario, WhatIsEvictedIsThereForTheGrace) {
+  const ScenarioReport report =
+      report_of(taken_back("eviction_grace: 30s\n", ", restartable: false", R"(    expect:
+      workloads: {claim: promised, train: granted}
+  - at: 29s
+    expect: {evictions: none, workloads: {claim: promised, train: granted}}
+  - at: 30s
+    expect: {evictions: none, workloads: {claim: granted, train: ended}}
+)"));
+  EXPECT_TRUE(report.passed()) << failures_text(report);
+}
+
+TEST(RunScenario, WhatEndsByItselfDuringTheGraceIsNotEndedTwice) {
+  const ScenarioReport report = report_of(taken_back("eviction_grace: 30s\n", "", R"(  - at: 10s
+    end: train
+    expect: {workloads: {claim: granted, train: ended}}
+  - at: 1h
+    expect: {workloads: {claim: granted}}
+)"));
+  EXPECT_TRUE(report.passed()) << failures_text(report);
+}
+
+TEST(RunScenario, SaysWhichEvictionsThereWereInstead) {
+  const std::string text = failures_text(report_of(taken_back("", "", R"(    expect:
+      evictions: {claim: {rule: fairShare, for: train, says: [x]}}
+  - expect: {evictions: {train: stale}}
+)")));
+  EXPECT_THAT(text, HasSubstr("expected evicted claim by fairShare for train, found train by "
+                              "guarantee for claim"));
+  EXPECT_THAT(text, HasSubstr("expected evicted train by stale, found no evictions"));
+  EXPECT_THAT(text, HasSubstr("expected 1 evictions, found no evictions"));
+}
+
+TEST(RunScenario, SaysInWhichDomainsMembersAre) {
+  const ScenarioReport report = report_of(R"(about: racks
+fleet: {reserve: 0MiB, nodes: [{name: a-1..2, labels: {rack: r1}, devices: [{memory: 1GiB}]}, {name: b, devices: [{memory: 1GiB}]}]}
+topologies: [{name: racks, levels: [rack]}]
+steps:
+  - submit: {uid: job, members: 3, whole: 1}
+    expect:
+      domains:
+        - {level: rack, of: job/worker-0..1, are: r1}
+        - {level: rack, of: job/worker-0..2, count: 1}
+        - {level: kubernetes.io/hostname, of: job/worker-0..2, are: [b, a-2, a-1]}
+        - {level: rack, of: [job/worker-0, nobody], count: 1}
+)");
+  const std::string text = failures_text(report);
+  EXPECT_EQ(report.unmet(), 2U) << text;
+  EXPECT_THAT(text, HasSubstr("expected 1 domains of level rack, found 2: none (b), r1"));
+  EXPECT_THAT(text, HasSubstr("nobody: expected a place in some rack, found no grant"));
+}
+
+TEST(RunScenario, HoldsQueuesWhileTasksArriveTogether) {
+  const ScenarioReport report = report_of(R"(about: together
+fleet: {spec: n0=1x100MiB, reserve: 0MiB}
+steps:
+  - submit_together: [{uid: later, whole: 1}, {uid: urgent, whole: 1, priority: 5}]
+    expect: {workloads: {urgent: granted, later: waiting}, decisions: [granted urgent]}
+  - hold_queue: default
+  - end: urgent
+    expect: {workloads: {later: waiting QueueHeld}}
+  - release_queue: default
+    expect: {workloads: {later: granted}}
+)");
+  EXPECT_TRUE(report.passed()) << failures_text(report);
+}
+
 TEST(RunScenario, EscapesTextsInJson) {
   const std::string json =
       json_text({report_of("about: \"a \\\"quoted\\\" \\\\ name\"\nfleet: n0=1x16GiB\nsteps: "
@@ -171,13 +265,19 @@ TEST(ScenarioDocs, EndWithTheReferenceOfTheTables) {
          "build/bin/berth simulate --scenario-help >> docs/scenarios.md";
 }
 
-TEST(ScenarioDocs, BeginWithAnExampleThatRuns) {
+TEST(ScenarioDocs, HaveExamplesThatRun) {
   const std::string docs = read_file(std::string(BERTH_SOURCE_DIR) + "/docs/scenarios.md");
-  const std::size_t begin = docs.find("```yaml\n") + 8;
-  const std::size_t end = docs.find("```", begin);
-  ASSERT_LT(begin, end);
-  const ScenarioReport report = report_of(docs.substr(begin, end - begin));
-  EXPECT_TRUE(report.passed()) << failures_text(report);
+  std::size_t examples = 0;
+  for (std::size_t at = docs.find("```yaml\n"); at != std::string::npos;
+       at = docs.find("```yaml\n", at)) {
+    const std::size_t begin = at + 8;
+    at = docs.find("```", begin);
+    ASSERT_NE(at, std::string::npos);
+    const ScenarioReport report = report_of(docs.substr(begin, at - begin));
+    EXPECT_TRUE(report.passed()) << failures_text(report);
+    ++examples;
+  }
+  EXPECT_GE(examples, 2U);
 }
 
 }  // namespace
