@@ -299,7 +299,14 @@ class Engine::Impl {
   GuardRule guard_for(WorkloadId id) const;
   bool stays(const Reservation& reservation, const Entry& holder) const;
 
-  // --- numbers of verdicts (explain.cc); the words are in sentence.h
+  // --- numbers of verdicts (explain.cc, explain_parts.cc); the words are in sentence.h
+  WorkloadId searched_for(WorkloadId id) const;
+  Charge asked_of_queue(WorkloadId id) const;
+  void explain_parts(WorkloadId id, Verdict& verdict) const;
+  void explain_quota(WorkloadId id, Verdict& verdict) const;
+  void explain_gang(WorkloadId id, Verdict& verdict) const;
+  std::int64_t minimum_members(const GangState& state, std::size_t group) const;
+  std::int64_t existing_members(const GangState& state, std::size_t group) const;
   Verdict::Devices devices_for(const Shape& shape) const;
   std::int64_t usable_devices(const DeviceAsk& ask, NodeId node) const;  // when all are free
   std::int64_t free_devices(const DeviceAsk& ask, NodeId node) const;

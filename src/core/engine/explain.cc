@@ -261,8 +261,8 @@ Verdict Engine::Impl::explain(const Entry& entry) const {
   if (entry.state == EntryState::waiting && waiting.contains(id)) {
     explain_waiting(entry, id, verdict);
   }
-  verdict.search_complete = entry.cause != Cause::search_budget;
-  verdict.summary = Sentence(*this, entry, verdict).text();
+  explain_parts(id, verdict);
+  verdict.summary = Sentence(*this, entries_[searched_for(id).index()], verdict).text();
   return verdict;
 }
 

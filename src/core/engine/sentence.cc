@@ -50,12 +50,15 @@ std::string Sentence::needs() const {
 }
 
 std::string Sentence::full_text() const {
+  for (const auto phrase : {&Sentence::about_queues, &Sentence::about_gangs}) {
+    std::string text = (this->*phrase)();
+    if (!text.empty()) {
+      return text;
+    }
+  }
   switch (verdict_.cause) {
     case Cause::insufficient_node_resource:
     case Cause::exceeds_fleet: return insufficient_node_resource();
-    case Cause::unknown_queue:
-      return fmt::format("queue {} does not exist; there is 1 queue: default",
-                         named(entry_.options.queue));
     default: return fmt::format("needs {}; {}", needs(), because());
   }
 }

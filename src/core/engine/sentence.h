@@ -1,9 +1,9 @@
 // Sentence: the one sentence of a verdict. Words from the numbers, never longer than 200 bytes, and
 // always with a number and a name (queues-gangs-topology.md 9.2, lesson 58).
 //
-// Each cause has a method or a phrase in sentence.cc or sentence_devices.cc; sentence_test.cc
-// builds a world for each of them. Names come from outside: they are shown printable and, where
-// long, shortened. Thread-safety: none; reads one engine.
+// Each cause has a method or a phrase in sentence.cc, sentence_devices.cc or sentence_queues.cc;
+// sentence_test.cc builds a world for each of them. Names come from outside: they are shown
+// printable and, where long, shortened. Thread-safety: none; reads one engine.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +59,19 @@ class Sentence {
   std::string waiting_for_release() const;
   std::string kept_for_other() const;
   std::string too_large_for_all() const;
+
+  // Whose turn it is and who belongs together (sentence_queues.cc); empty: not about that.
+  std::string about_queues() const;
+  std::string about_gangs() const;
+  QuotaRefusal refusal() const;
+  std::string over_quota() const;
+  std::string queue_held() const;
+  std::string unknown_queue() const;
+  std::string not_a_leaf() const;
+  std::string preempting() const;
+  std::string gang_incomplete(const GangState& state) const;
+  std::string no_topology_domain(const GangState& state) const;
+  std::string gang_without_place(const GangState& state) const;
 
   // "2 of 3 nodes are", "all 3 nodes have": the nodes that gave the cause, and the verb.
   std::string those(std::string_view one, std::string_view many) const;
