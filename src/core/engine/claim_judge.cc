@@ -244,7 +244,7 @@ std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
   const std::int64_t cap = engine_.quotas.tree.spec(leaf_).evictions.per_claim;
   const bool capped = good && mode != Mode::guarantee && cap != kNoCap &&
                       static_cast<std::int64_t>(lost.size()) > cap;
-  blocked_.eviction_cap += capped ? 1 : 0;
+  over_caps_ += capped ? 1 : 0;
   Found found;
   found.cost = cost_of(mode, set, lost);
   charge_ = asked;

@@ -59,7 +59,7 @@ class ClaimSearch {
 
   std::optional<ClaimPlan> find();
   // What stood in the way, for the verdict.
-  const Verdict::Preemption& blocked_by() const { return blocked_; }
+  Verdict::Preemption blocked_by() const;
   bool complete() const { return steps_ < budget_; }
   std::int64_t steps() const { return steps_; }
 
@@ -70,6 +70,17 @@ class ClaimSearch {
     fair_share,
     preempt,
     backfill,  // work that is marked to make way for the first in line
+  };
+  // What keeps running work where it is.
+  enum class Kept : std::uint8_t {
+    not_asked,
+    nothing,
+    not_restartable,
+    non_preemptible,
+    priority,
+    min_runtime,
+    fair_share,
+    eviction_cap
   };
 
   struct Cost {
@@ -101,6 +112,8 @@ class ClaimSearch {
   std::vector<ClaimUnit> first_tasks(Mode mode);
   static void sort_candidates(std::vector<ClaimUnit>& units);
   bool may_leave(WorkloadId id, Mode mode);
+  Kept kept_by(WorkloadId id, Mode mode) const;
+  void note(WorkloadId id, Mode mode, Kept kept);
   bool queue_may_lose(QueueId leaf, Mode mode) const;
   void add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUnit>& units);
   ClaimUnit unit_of(std::vector<WorkloadId> members) const;
@@ -143,8 +156,10 @@ class ClaimSearch {
   std::vector<QuotaDimensionId> short_;    // dimensions that it lacks
   std::vector<std::int64_t> leaf_before_;  // preempt: alloc of the leaf, by dimension of the charge
   std::set<WorkloadId> whole_;             // gangs that the set under judgement takes whole
-  Verdict::Preemption blocked_;
-  bool mixed_ = false;  // lower priority of the own leaf may go as well as others' excess
+  std::vector<Kept>
+      kept_;  // by workload, as of the last remedy that looked at it; moves do not count
+  std::int64_t over_caps_ = 0;  // sets that a cap on victims forbade
+  bool mixed_ = false;          // lower priority of the own leaf may go as well as others' excess
   std::int64_t steps_ = 0;
   std::int64_t budget_ = 0;
 };

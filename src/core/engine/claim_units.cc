@@ -113,27 +113,30 @@ bool ClaimSearch::may_leave(WorkloadId id, Mode mode) {
   if ((mode == Mode::preempt) != inside && mode != Mode::consolidate) {
     return false;
   }
-  ++blocked_.considered;
+  const Kept kept = kept_by(id, mode);
+  note(id, mode, kept);
+  return kept == Kept::nothing;
+}
+
+ClaimSearch::Kept ClaimSearch::kept_by(WorkloadId id, Mode mode) const {
+  const Entry& entry = engine_.entry(id);
   if (!entry.preemptible) {
-    ++blocked_.non_preemptible;
-    return false;
+    return Kept::non_preemptible;
   }
   if (mode == Mode::consolidate && !entry.options.restartable) {
-    return false;
+    return Kept::not_restartable;
   }
   if (mode == Mode::preempt &&
       entry.options.priority >= engine_.entry(claimant_).options.priority) {
-    ++blocked_.priority;
-    return false;
+    return Kept::priority;
   }
   const Time since = entry.gang.is_none() ? entry.grant->granted_at
                                           : std::max(engine_.gang(entry.gang).minimum_reached,
                                                      entry.grant->granted_at);
   const Duration protection = protection_of(id, mode);
   if (engine_.now < since + protection) {
-    ++blocked_.min_runtime;
     engine_.wake_claims_at(since + protection);
-    return false;
+    return Kept::min_runtime;
   }
   if (mode != Mode::guarantee) {
     const std::int64_t cap = engine_.quotas.tree.spec(entry.leaf).evictions.per_workload_per_hour;
@@ -141,12 +144,40 @@ bool ClaimSearch::may_leave(WorkloadId id, Mode mode) {
         std::ranges::count_if(entry.evictions, [&](Time at) { return at + kHour > engine_.now; });
     const std::int64_t most = mode == Mode::consolidate ? std::int64_t{1} : cap;
     if ((cap != kNoCap || mode == Mode::consolidate) && recent >= most) {
-      ++blocked_.eviction_cap;
       engine_.wake_claims_at(entry.evictions.front() + kHour);
-      return false;
+      return Kept::eviction_cap;
     }
   }
-  return true;
+  return Kept::nothing;
+}
+
+void ClaimSearch::note(WorkloadId id, Mode mode, Kept kept) {
+  if (mode == Mode::consolidate) {
+    return;
+  }
+  if (kept_.size() <= id.index()) {
+    kept_.resize(id.index() + 1, Kept::not_asked);
+  }
+  kept_[id.index()] = kept;
+}
+
+// Each workload once.
+Verdict::Preemption ClaimSearch::blocked_by() const {
+  Verdict::Preemption blocked{.eviction_cap = over_caps_};
+  for (const Kept kept : kept_) {
+    blocked.considered += kept == Kept::not_asked ? 0 : 1;
+    switch (kept) {
+      case Kept::non_preemptible: ++blocked.non_preemptible; break;
+      case Kept::priority: ++blocked.priority; break;
+      case Kept::min_runtime: ++blocked.min_runtime; break;
+      case Kept::fair_share: ++blocked.fair_share; break;
+      case Kept::eviction_cap: ++blocked.eviction_cap; break;
+      case Kept::not_asked:
+      case Kept::nothing:
+      case Kept::not_restartable: break;
+    }
+  }
+  return blocked;
 }
 
 ClaimUnit ClaimSearch::unit_of(std::vector<WorkloadId> members) const {
@@ -277,8 +308,9 @@ std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
       continue;
     }
     if (!open(leaf)) {
-      blocked_.fair_share += static_cast<std::int64_t>(runners.size());
-      blocked_.considered += static_cast<std::int64_t>(runners.size());
+      for (const WorkloadId id : runners) {
+        note(id, mode, Kept::fair_share);
+      }
       continue;
     }
     for (const Runner& runner : runners) {

@@ -305,6 +305,7 @@ class Engine::Impl {
   void explain_parts(WorkloadId id, Verdict& verdict) const;
   void explain_quota(WorkloadId id, Verdict& verdict) const;
   void explain_gang(WorkloadId id, Verdict& verdict) const;
+  void count_in_domains(const GangState& state, Verdict::TopologyFit& fit) const;
   std::int64_t minimum_members(const GangState& state, std::size_t group) const;
   std::int64_t existing_members(const GangState& state, std::size_t group) const;
   Verdict::Devices devices_for(const Shape& shape) const;

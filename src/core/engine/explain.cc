@@ -48,6 +48,9 @@ Verdict::Devices Engine::Impl::devices_for(const Shape& shape) const {
     }
     const std::vector<DeviceId>& ids = fleet.devices_of(node);
     const std::span<const DeviceFace> faces = ledger.faces(node);
+    // Free memory on a node that it may not use is no hint.
+    const bool open = ledger.node(node).blocked == Cause::none &&
+                      constraint_refusal(shape.request.nodes(), fleet.node(node)) == Cause::none;
     for (std::size_t place = 0; place < ids.size(); ++place) {
       const Device& device = fleet.device(ids[place]);
       if (static_refusal(*ask, fleet.node(node), device) != Cause::none) {
@@ -57,7 +60,7 @@ Verdict::Devices Engine::Impl::devices_for(const Shape& shape) const {
       devices.need_mib = std::max(devices.need_mib, request_mib_on(*ask, device.usable_mib(),
                                                                    fleet.node(node).gpu_replicas));
       const DeviceFace& face = faces[place];
-      if (face.blocked != Cause::none || face.use == DeviceUse::whole) {
+      if (!open || face.blocked != Cause::none || face.use == DeviceUse::whole) {
         continue;
       }
       const std::int64_t free = Memory::bytes(face.headroom).floor_mib();

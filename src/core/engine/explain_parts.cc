@@ -1,6 +1,9 @@
 // Verdicts: what queues, gang, topology and possible victims came to
 // (queues-gangs-topology.md 9.1).
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "core/engine/engine_impl.h"
@@ -71,6 +74,45 @@ std::int64_t Engine::Impl::existing_members(const GangState& state, std::size_t 
   return sum;
 }
 
+// Groups of groups are tried domain by domain and not counted; where all members are alike, what
+// each domain holds is counted here.
+void Engine::Impl::count_in_domains(const GangState& state, Verdict::TopologyFit& fit) const {
+  fit.need = minimum_members(state, 0);
+  const Domains* domains = nullptr;
+  std::set<ShapeId> of_members;
+  for (const GangNode& group : state.nodes) {
+    const Domains* here = group.topology.any() ? domains_for(group.topology) : nullptr;
+    if (domains == nullptr && here != nullptr &&
+        std::ranges::count(here->topology().levels, fit.level) > 0) {
+      domains = here;
+    }
+    for (const WorkloadId member : group.members) {
+      of_members.insert(entry(member).shape);
+    }
+  }
+  if (domains == nullptr || of_members.size() != 1) {
+    return;
+  }
+  const auto level =
+      std::ranges::find(domains->topology().levels, fit.level) - domains->topology().levels.begin();
+  std::map<std::string, std::int64_t> room;
+  for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
+    const NodeId node(i);
+    const DomainId domain =
+        fleet.present(node) ? domains->of_node(node, static_cast<int>(level)) : DomainId::none();
+    if (!domain.is_none()) {
+      room[domains->name(domain)] +=
+          room_on(shapes.at(*of_members.begin()), node, ~std::uint64_t{0}).members;
+    }
+  }
+  for (const auto& [name, members] : room) {
+    if (members > fit.fits) {
+      fit.fits = members;
+      fit.best_domain = name;
+    }
+  }
+}
+
 void Engine::Impl::explain_gang(WorkloadId id, Verdict& verdict) const {
   if (entry(id).gang.is_none()) {
     return;
@@ -88,6 +130,9 @@ void Engine::Impl::explain_gang(WorkloadId id, Verdict& verdict) const {
                                             .best_domain = state.shortage.best_domain,
                                             .fits = state.shortage.fits,
                                             .need = state.shortage.need};
+    if (state.shortage.best_domain.empty()) {
+      count_in_domains(state, *verdict.topology);
+    }
   }
 }
 

@@ -41,7 +41,11 @@ Sentence::Sentence(const Engine::Impl& engine, const Entry& entry, const Verdict
   std::ranges::sort(saying_, {}, [&](NodeId node) { return engine.fleet.node(node).name; });
 }
 
-std::string Sentence::text() const { return shortened(full_text(), kMost); }
+std::string Sentence::text() const {
+  const std::string text = full_text();
+  const std::string rights = about_rights();
+  return shortened(text.size() + rights.size() <= kMost ? text + rights : text, kMost);
+}
 
 std::string Sentence::needs() const {
   return ask_ != nullptr ? amount_text(*ask_)

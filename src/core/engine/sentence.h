@@ -63,6 +63,7 @@ class Sentence {
   // Whose turn it is and who belongs together (sentence_queues.cc); empty: not about that.
   std::string about_queues() const;
   std::string about_gangs() const;
+  std::string about_rights() const;
   QuotaRefusal refusal() const;
   std::string over_quota() const;
   std::string queue_held() const;

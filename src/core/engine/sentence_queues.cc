@@ -147,6 +147,22 @@ std::string Sentence::not_a_leaf() const {
                      children.size(), listed(children));
 }
 
+// What its queue may take back, where that is why others stay.
+std::string Sentence::about_rights() const {
+  if (!verdict_.preemption.has_value() || verdict_.preemption->fair_share == 0) {
+    return "";
+  }
+  const std::string queue = named(engine_.quotas.tree.name(entry_.leaf), 40);
+  switch (engine_.quotas.tree.spec(entry_.leaf).reclaim) {
+    case ReclaimRight::never: return fmt::format("; queue {} takes nothing back", queue);
+    case ReclaimRight::guarantee:
+      return fmt::format("; queue {} takes back no more than its guarantee", queue);
+    case ReclaimRight::fair_share:
+      return fmt::format("; queue {} takes back no more than its fair share", queue);
+  }
+  return "";
+}
+
 std::string Sentence::about_gangs() const {
   switch (verdict_.cause) {
     case Cause::preemption_delay:
@@ -166,7 +182,8 @@ std::string Sentence::about_gangs() const {
       return fmt::format("failed to start {} times; tried again in {}", state.failed_starts,
                          seconds_text(std::max(Duration(0), *state.not_before - engine_.now)));
     case Cause::unsupported_constraint: return named(state.problem, kMost);
-    case Cause::no_topology_domain: return no_topology_domain(state);
+    case Cause::no_topology_domain:
+      return verdict_.topology.has_value() ? no_topology_domain(state) : "";
     default: return gang_without_place(state);
   }
 }
@@ -228,15 +245,16 @@ std::string Sentence::no_topology_domain(const GangState& state) const {
     }
   }
   const std::string level = named(shortage.level, 40);
+  const Verdict::TopologyFit& fit = *verdict_.topology;
   std::string text = fmt::format("topology {}: no {} holds all {} members; ", named(topology, 30),
-                                 level, shortage.need);
+                                 level, fit.need);
   if (shortage.all_equal) {
-    text +=
-        fmt::format("each of {} holds {} of {}", shortage.domains, shortage.fits, shortage.need);
+    text += fmt::format("each of {} holds {} of {}", shortage.domains, fit.fits, fit.need);
+  } else if (fit.best_domain.empty()) {
+    text += fmt::format("{} of them were tried", shortage.domains);
   } else {
-    text += fmt::format("{} holds {} of {}, the most of {}",
-                        shortage.best_domain.empty() ? "none" : named(shortage.best_domain, 40),
-                        shortage.fits, shortage.need, shortage.domains);
+    text += fmt::format("{} holds {} of {}, the most of {}", named(fit.best_domain, 40), fit.fits,
+                        fit.need, shortage.domains);
   }
   if (shortage.outside > 0) {
     text += fmt::format("; {} no label {}",
