@@ -308,8 +308,8 @@ std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
       continue;
     }
     if (!open(leaf)) {
-      for (const WorkloadId id : runners) {
-        note(id, mode, Kept::fair_share);
+      for (const Runner& runner : runners) {
+        note(runner.id, mode, Kept::fair_share);
       }
       continue;
     }
