@@ -144,7 +144,11 @@ ClaimSearch::Kept ClaimSearch::kept_by(WorkloadId id, Mode mode) const {
         std::ranges::count_if(entry.evictions, [&](Time at) { return at + kHour > engine_.now; });
     const std::int64_t most = mode == Mode::consolidate ? std::int64_t{1} : cap;
     if ((cap != kNoCap || mode == Mode::consolidate) && recent >= most) {
-      engine_.wake_claims_at(entry.evictions.front() + kHour);
+      const auto oldest =
+          std::ranges::find_if(entry.evictions, [&](Time at) { return at + kHour > engine_.now; });
+      if (oldest != entry.evictions.end()) {
+        engine_.wake_claims_at(*oldest + kHour);
+      }
       return Kept::eviction_cap;
     }
   }

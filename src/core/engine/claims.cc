@@ -12,7 +12,10 @@ namespace berth::core {
 
 namespace {
 
-constexpr std::int64_t kCheapSearch = 300;  // steps
+constexpr std::int64_t kCheapSearch = 300;           // steps
+constexpr std::int64_t kMostStepsPerEvent = 50'000;  // of all searches of one event together
+constexpr std::int64_t kStepsPerSearch = 16;
+constexpr Duration kNextTurn{1000};
 constexpr std::int64_t kPausePerStepMs = 5;
 constexpr std::int64_t kLongestPauseMs = 120'000;
 
@@ -114,13 +117,18 @@ bool Engine::Impl::try_claim(WorkloadId id) {
       return false;
     }
   }
+  if (claim_steps_ > kMostStepsPerEvent) {
+    wake_claims_at(now + kNextTurn);
+    return false;
+  }
   std::int64_t steps = 0;
   std::optional<ClaimPlan> plan;
   {
     StageBook::Scope stage(stages, StageId::claim);
     ClaimSearch search(*this, id);
     plan = search.find();
-    steps = search.steps();
+    steps = search.steps() + kStepsPerSearch;
+    claim_steps_ += steps;
     stage.stepped(steps);
     one.blocked = search.blocked_by();
     one.searched_fully = search.complete();
@@ -217,7 +225,7 @@ void Engine::Impl::take_hold(WorkloadId mover, bool moves) {
 }
 
 void Engine::Impl::wake_claims_at(Time time) {
-  if (suppositions == 0 || time > now) {
+  if (time > now) {  // one that is due already would fire for ever
     timers_.set({.due = time, .kind = TimerKind::claims, .workload = WorkloadId::none()});
   }
 }

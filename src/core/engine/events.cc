@@ -59,6 +59,7 @@ std::span<const Action> Engine::Impl::apply(const Event& event) {
   }
   now = std::max(now, event.time);
   grants_before_ = grants_made_;
+  claim_steps_ = 0;
   if (quotas.counting() && quotas.tree.keeps_history()) {
     quotas.tree.sample(now);
   }
