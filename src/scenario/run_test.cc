@@ -218,7 +218,9 @@ TEST(RunScenario, SaysInWhichDomainsMembersAre) {
   const ScenarioReport report = report_of(R"(about: racks
 fleet:
   reserve: 0MiB
-  nodes: [{name: a-1..2, labels: {rack: r1}, devices: [{memory: 1GiB}]}, {name: b, devices: [{memory: 1GiB}]}]
+  nodes:
+    - {name: a-1..2, labels: {rack: r1}, devices: [{memory: 1GiB}]}
+    - {name: b, devices: [{memory: 1GiB}]}
 topologies: [{name: racks, levels: [rack]}]
 steps:
   - submit: {uid: job, members: 3, whole: 1}

@@ -13,7 +13,7 @@ namespace berth::core {
 namespace {
 
 constexpr std::int64_t kCheapSearch = 300;           // steps
-constexpr std::int64_t kMostStepsPerEvent = 50'000;  // of all searches of one event together
+constexpr std::int64_t kMostStepsPerEvent = 4'000;  // of all searches of one event together
 constexpr std::int64_t kStepsPerSearch = 16;
 constexpr Duration kNextTurn{1000};
 constexpr std::int64_t kPausePerStepMs = 5;
