@@ -12,7 +12,7 @@ namespace berth::core {
 
 namespace {
 
-constexpr std::int64_t kCheapSearch = 300;           // steps
+constexpr std::int64_t kCheapSearch = 300;          // steps
 constexpr std::int64_t kMostStepsPerEvent = 4'000;  // of all searches of one event together
 constexpr std::int64_t kStepsPerSearch = 16;
 constexpr Duration kNextTurn{1000};
@@ -236,6 +236,9 @@ void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
     return;
   }
   claims_dirty_ = false;
+  if (may_be_asked_ == 0) {
+    return;  // nobody could leave
+  }
   for (const KindId kind : waiting.kinds()) {
     const WorkloadId first = waiting.first_of(kind, now);
     ++wake_steps_;

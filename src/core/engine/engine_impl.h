@@ -360,6 +360,7 @@ class Engine::Impl {
   std::map<QueueId, std::set<Runner>> runners_;         // by leaf: what runs
   std::int64_t backfillers_ = 0;                        // of them, marked to make way
   std::map<KindId, Time> claim_after_;  // kinds whose last search took long and found nothing
+  std::int64_t may_be_asked_ = 0;       // preemptible ones among the runners
   std::int64_t claim_steps_ = 0;        // of the searches of this event
   bool claims_dirty_ = false;           // somebody may have a claim that had none
   std::set<QueueId> freed_;             // leaves that hold less than before

@@ -58,6 +58,7 @@ void Engine::Impl::book_queue(WorkloadId id, const Grant& grant) {
     if (entry.booking == BookingState::running && entry.held_for.is_none()) {
       runners_[entry.leaf].insert(runner_of(id, grant));
       backfillers_ += makes_way(entry) ? 1 : 0;
+      may_be_asked_ += entry.preemptible ? 1 : 0;
     }
   }
   quotas.add(entry.leaf, entry.charge, entry.booking, entry.preemptible);
@@ -85,6 +86,7 @@ void Engine::Impl::unbook_queue(WorkloadId id) {
         found != runners_.end() && entry.holds() &&
         found->second.erase(runner_of(id, *entry.grant)) > 0) {
       backfillers_ -= makes_way(entry) ? 1 : 0;
+      may_be_asked_ -= entry.preemptible ? 1 : 0;
       if (found->second.empty()) {
         runners_.erase(found);
       }

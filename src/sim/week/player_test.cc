@@ -160,7 +160,7 @@ std::string random_streams(std::uint64_t seed) {
 
 // The player itself fails where the books are not empty after everything has ended.
 TEST(Week, EveryJobIsAccountedForAndTheBooksAreEmptyAfterwards) {
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     World world("a=4x80GiB:H100,b=4x80GiB:H100",
                 "queues: [{name: q0, dims: {\"*/devices\": {deserved: -1}}}, {name: q1, dims: "
                 "{\"*/devices\": {deserved: -1, limit: 6}}}, {name: q2, dims: {\"*/devices\": "
