@@ -147,18 +147,21 @@ std::string Sentence::not_a_leaf() const {
                      children.size(), listed(children));
 }
 
-// What its queue may take back, where that is why others stay.
+// What its queue may take back, where there is no room and that is why others stay.
 std::string Sentence::about_rights() const {
-  if (!verdict_.preemption.has_value() || verdict_.preemption->fair_share == 0) {
+  const bool wants_room = verdict_.stage == Stage::device || verdict_.stage == Stage::topology;
+  if (verdict_.outcome != Outcome::waiting || !wants_room || !engine_.quotas.active() ||
+      !engine_.quotas.tree.is_leaf(entry_.leaf)) {
     return "";
   }
+  const bool kept = verdict_.preemption.has_value() && verdict_.preemption->fair_share > 0;
   const std::string queue = named(engine_.quotas.tree.name(entry_.leaf), 40);
   switch (engine_.quotas.tree.spec(entry_.leaf).reclaim) {
     case ReclaimRight::never: return fmt::format("; queue {} takes nothing back", queue);
     case ReclaimRight::guarantee:
       return fmt::format("; queue {} takes back no more than its guarantee", queue);
     case ReclaimRight::fair_share:
-      return fmt::format("; queue {} takes back no more than its fair share", queue);
+      return kept ? fmt::format("; queue {} takes back no more than its fair share", queue) : "";
   }
   return "";
 }
