@@ -41,7 +41,15 @@ bool ClaimSearch::may_lose(Mode mode, std::vector<WorkloadId> lost) {
     // A gang's core leaves together: what its first takes is asked once.
     const Entry& entry = engine_.entry(id);
     const bool together = !entry.gang.is_none() && whole_.contains(entry.gang);
-    if (!(together && gangs.contains(entry.gang)) && !queue_may_lose(entry.leaf, mode)) {
+    Charge held = entry.charge;
+    if (together) {
+      for (const WorkloadId other : lost) {
+        if (engine_.entry(other).gang == entry.gang) {
+          merge(held, engine_.entry(other).charge);
+        }
+      }
+    }
+    if (!(together && gangs.contains(entry.gang)) && !queue_may_lose(entry.leaf, mode, &held)) {
       return false;
     }
     gangs.insert(entry.gang);
@@ -242,7 +250,7 @@ std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
   }
   good = good && (mode != Mode::fair_share || survives_reversal(lost));
   const std::int64_t cap = engine_.quotas.tree.spec(leaf_).evictions.per_claim;
-  const bool capped = good && mode != Mode::guarantee && cap != kNoCap &&
+  const bool capped = good && (mode != Mode::guarantee || mixed_) && cap != kNoCap &&
                       static_cast<std::int64_t>(lost.size()) > cap;
   over_caps_ += capped ? 1 : 0;
   Found found;

@@ -288,7 +288,8 @@ std::optional<ClaimSearch::Found> ClaimSearch::in_order(Mode mode,
       if (!more_steps(1)) {
         return std::nullopt;
       }
-      if (!scratch.is_out(unit.members.front()) && queue_may_lose(unit.leaf, mode)) {
+      if (!scratch.is_out(unit.members.front()) &&
+          queue_may_lose(unit.leaf, mode, &engine_.entry(unit.members.front()).charge)) {
         for (const WorkloadId id : unit.members) {
           if (!scratch.is_out(id)) {
             scratch.take_out(id);

@@ -114,7 +114,7 @@ class ClaimSearch {
   bool may_leave(WorkloadId id, Mode mode);
   Kept kept_by(WorkloadId id, Mode mode) const;
   void note(WorkloadId id, Mode mode, Kept kept);
-  bool queue_may_lose(QueueId leaf, Mode mode) const;
+  bool queue_may_lose(QueueId leaf, Mode mode, const Charge* held = nullptr) const;
   void add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUnit>& units);
   ClaimUnit unit_of(std::vector<WorkloadId> members) const;
   Duration protection_of(WorkloadId id, Mode mode) const;

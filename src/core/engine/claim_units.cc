@@ -44,8 +44,9 @@ QueueId ClaimSearch::ancestor_with(QueueId leaf) const {
   return engine_.quotas.tree.lowest_common_ancestor(leaf_, leaf);
 }
 
-// Whether the victim's side is above its share in something that the claimant lacks (I2).
-bool ClaimSearch::queue_may_lose(QueueId leaf, Mode mode) const {
+// Whether the victim's side is above its share in something that the claimant lacks and that the
+// victim holds, where it is known what it holds (I2).
+bool ClaimSearch::queue_may_lose(QueueId leaf, Mode mode, const Charge* held) const {
   if (mode == Mode::consolidate || mode == Mode::preempt || mode == Mode::backfill ||
       leaf == leaf_) {
     return true;
@@ -53,7 +54,9 @@ bool ClaimSearch::queue_may_lose(QueueId leaf, Mode mode) const {
   const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
   const QueueId ancestor = ancestor_with(leaf);
   return std::ranges::any_of(short_, [&](QuotaDimensionId d) {
-    return engine_.quotas.tree.above(leaf, ancestor, d, share);
+    const QueueTree& tree = engine_.quotas.tree;
+    return (held == nullptr || tree.amount_of(*held, d) > 0) &&
+           tree.above(leaf, ancestor, d, share);
   });
 }
 
@@ -142,12 +145,11 @@ ClaimSearch::Kept ClaimSearch::kept_by(WorkloadId id, Mode mode) const {
     const std::int64_t cap = engine_.quotas.tree.spec(entry.leaf).evictions.per_workload_per_hour;
     const auto recent =
         std::ranges::count_if(entry.evictions, [&](Time at) { return at + kHour > engine_.now; });
-    const std::int64_t most = mode == Mode::consolidate ? std::int64_t{1} : cap;
-    if ((cap != kNoCap || mode == Mode::consolidate) && recent >= most) {
-      const auto oldest =
-          std::ranges::find_if(entry.evictions, [&](Time at) { return at + kHour > engine_.now; });
-      if (oldest != entry.evictions.end()) {
-        engine_.wake_claims_at(*oldest + kHour);
+    const bool moves = mode == Mode::consolidate;  // once within an hour, if at all
+    const std::int64_t most = moves && cap != 0 ? 1 : cap;
+    if (most != kNoCap && recent >= most) {
+      if (most > 0) {  // until so many of them are an hour old that one more is allowed
+        engine_.wake_claims_at(*(entry.evictions.end() - most) + kHour);
       }
       return Kept::eviction_cap;
     }

@@ -174,8 +174,8 @@ void Engine::Impl::carry_out(WorkloadId claimant, ClaimPlan plan) {
   }
   for (const ClaimPlan::Leaver& leaver : plan.leavers) {
     const WorkloadId head = at(leaver.workload).gang;
-    if (!head.is_none() && !has_minimum(gangs_.at(head))) {
-      gangs_.at(head).evicting = true;  // it leaves whole, and comes back whole
+    if (!head.is_none() && !gangs_.at(head).evicting && !has_minimum(gangs_.at(head))) {
+      leave_as_a_whole(head);
     }
   }
 }

@@ -118,6 +118,7 @@ class Engine::Impl {
   void take_back(WorkloadId id, Cause why, bool lost, bool requeue);
   void drop_grant(WorkloadId id);
   void begin_release(WorkloadId id);
+  bool runs(WorkloadId id) const;
   void lose_devices(NodeId node, const std::vector<DeviceId>& devices);
   void book_grant(WorkloadId id, std::unique_ptr<Grant> grant);
   PoolId pool_of(const Shape& shape, QueueId leaf);
@@ -153,6 +154,7 @@ class Engine::Impl {
   void evict_gang(WorkloadId head, Evicted::Rule rule, const std::string& text);
   void start_eviction(WorkloadId id, Evicted::Rule rule, WorkloadId beneficiary, NodeId moves_to,
                       std::string text);
+  void leave_as_a_whole(WorkloadId head);
   void start_failed(WorkloadId head);
   void end_gang(WorkloadId head, Cause why);
   void keep_slot(WorkloadId member);
@@ -335,6 +337,7 @@ class Engine::Impl {
   std::vector<std::string> pool_names_;
   std::set<WorkloadId> never_;
   std::set<WorkloadId> promised_;
+  std::set<NodeId> quota_promises_;  // whose promises may wait for nothing but their queue
   std::set<NodeId> releasing_nodes_;
   std::set<NodeId> improved_;
   std::set<WorkloadId> requeued_;  // wait again and have not been tried anywhere yet

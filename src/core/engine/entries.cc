@@ -229,7 +229,9 @@ void Engine::Impl::book_grant(WorkloadId id, std::unique_ptr<Grant> grant) {
   transaction.book(id, *grant);
   const NodeId node = grant->node;
   book_queue(id, *grant);
-  set_demand(id, at(id).charge);
+  if (at(id).held_for.is_none()) {  // who moves is demanded once
+    set_demand(id, at(id).charge);
+  }
   at(id).grant = std::move(grant);
   if (on_node_.size() <= node.index()) {
     on_node_.resize(fleet.node_slots());
@@ -289,6 +291,10 @@ void Engine::Impl::end(WorkloadId id, Cause why) {
 
 // Takes a grant or promise back; the workload waits again with its age, or ends.
 void Engine::Impl::take_back(WorkloadId id, Cause why, bool lost, bool requeue) {
+  if (!at(id).held_for.is_none()) {
+    take_hold(at(id).held_for, false);  // nobody's workload: who moves waits again when it is gone
+    return;
+  }
   const std::uint64_t number = at(id).grant->number;
   drop_grant(id);
   actions_.emplace_back(Retracted{.workload = id, .grant = number, .why = why, .lost = lost});
@@ -326,6 +332,9 @@ void Engine::Impl::lose_devices(NodeId node, const std::vector<DeviceId>& device
   }
   const std::vector<WorkloadId> holders = on_node_[node.index()];
   for (const WorkloadId id : holders) {
+    if (!at(id).holds() || at(id).grant->node != node) {
+      continue;  // it went with one before it
+    }
     const Grant& grant = *at(id).grant;
     const bool hit =
         !fleet.present(node) || std::ranges::any_of(grant.charges, [&](const DeviceCharge& charge) {

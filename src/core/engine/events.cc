@@ -333,9 +333,14 @@ std::string not_held(std::string_view uid, std::string_view deed) {
 
 }  // namespace
 
+// Whether it holds a grant that is more than a promise. A gang that runs holds none of its own.
+bool Engine::Impl::runs(WorkloadId id) const {
+  return entry(id).state == EntryState::granted && entry(id).holds();
+}
+
 void Engine::Impl::on(const GrantConfirmed& event) {
   const WorkloadId id = id_of(event.uid);
-  if (id.is_none() || at(id).state != EntryState::granted) {
+  if (id.is_none() || !runs(id)) {
     refuse(not_held(event.uid, "confirmed"));
     return;
   }
@@ -354,7 +359,7 @@ void Engine::Impl::on(const GrantConfirmed& event) {
 
 void Engine::Impl::on(const GrantReleasing& event) {
   const WorkloadId id = id_of(event.uid);
-  if (id.is_none() || at(id).state != EntryState::granted) {
+  if (id.is_none() || !runs(id)) {
     refuse(not_held(event.uid, "marked as being released"));
     return;
   }
@@ -399,7 +404,7 @@ void Engine::Impl::on(const GrantReleased& event) {
 void Engine::Impl::on(const GrantLost& event) {
   const WorkloadId id = id_of(event.uid);
   // A promise does not run yet, so nothing of it can be lost; who gives it up cancels.
-  if (id.is_none() || at(id).state != EntryState::granted) {
+  if (id.is_none() || !runs(id)) {
     refuse(not_held(event.uid, "lost"));
     return;
   }
@@ -416,7 +421,7 @@ void Engine::Impl::on(const GrantLost& event) {
 
 void Engine::Impl::on(const WorkloadInitialized& event) {
   const WorkloadId id = id_of(event.uid);
-  if (id.is_none() || at(id).state != EntryState::granted) {
+  if (id.is_none() || !runs(id)) {
     refuse(not_held(event.uid, "shrunk to its running phase"));
     return;
   }

@@ -231,6 +231,7 @@ void Engine::Impl::retry_gang(WorkloadId head) {
   }
   never_.erase(head);
   for_members(head, [&](WorkloadId member) {
+    never_.erase(member);
     if (!at(member).holds()) {
       set_demand(member, wish_of(member));
       at(member).state = EntryState::parked;
@@ -432,17 +433,28 @@ void Engine::Impl::evict_gang(WorkloadId head, Evicted::Rule rule, const std::st
   GangState& state = gangs_.at(head);
   set_gang_timer(state.stale_at, TimerKind::stale, head, std::nullopt);
   set_gang_timer(state.start_by, TimerKind::start, head, std::nullopt);
-  state.evicting = true;
+  leave_as_a_whole(head);
+  for_members(head, [&](WorkloadId member) {
+    if (at(member).holds() && !at(member).evicting) {
+      start_eviction(member, rule, WorkloadId::none(), NodeId::none(), text);
+    }
+  });
+  touched_gangs_.insert(head);
+}
+
+// All of it leaves, and it waits again as a whole: nothing of it is kept, promised or tried alone.
+void Engine::Impl::leave_as_a_whole(WorkloadId head) {
+  gangs_.at(head).evicting = true;
   for_members(head, [&](WorkloadId member) {
     if (at(member).slot) {
       end(member, Cause::none);
     } else if (at(member).state == EntryState::promised) {
       take_back(member, Cause::gang_incomplete, false, true);
-    } else if (at(member).holds() && !at(member).evicting) {
-      start_eviction(member, rule, WorkloadId::none(), NodeId::none(), text);
+    } else if (waiting.contains(member)) {
+      dequeue(member);
+      set_state(member, EntryState::parked, Cause::gang_incomplete);
     }
   });
-  touched_gangs_.insert(head);
 }
 
 // Asks a workload to leave. Its grant counts until the harbour says that it is gone.
@@ -484,6 +496,7 @@ void Engine::Impl::end_gang(WorkloadId head, Cause why) {
   set_gang_timer(state.not_before, TimerKind::back_off, head, std::nullopt);
   for_members(head, [&](WorkloadId member) { end(member, why); });
   gangs_.erase(head);
+  promised_gangs_.erase(head);
   touched_gangs_.erase(head);
 }
 

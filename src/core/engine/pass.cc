@@ -94,7 +94,12 @@ void Engine::Impl::settle_improved() {
     return;
   }
   const std::set<NodeId> nodes = improved_;
-  std::vector<NodeId> by_name(nodes.begin(), nodes.end());  // ids follow the order of arrival
+  std::set<NodeId> settled = nodes;
+  if (!freed_.empty()) {
+    settled.merge(quota_promises_);
+    quota_promises_.clear();
+  }
+  std::vector<NodeId> by_name(settled.begin(), settled.end());  // ids follow the order of arrival
   std::ranges::sort(by_name, {}, [this](NodeId node) { return fleet.node(node).name; });
   for (const NodeId node : by_name) {
     settle_promises(node);
@@ -164,6 +169,11 @@ void Engine::Impl::try_in_order(const std::set<KindId>& woken) {
     }
     const Turn turn = *line->second.begin();
     line->second.erase(line->second.begin());
+    if (!waiting.contains(turn.id)) {  // a claim made its gang leave as a whole
+      line_up(turn.kind);
+      announce(*leaf);
+      continue;
+    }
     const PoolId pool = at(turn.id).pool;
     if (try_workload(turn.id)) {
       line_up(turn.kind);
@@ -413,10 +423,13 @@ void Engine::Impl::recheck_possible() {
       retry_gang(id);
       continue;
     }
+    // Tried in the pass, once all of them ask again: what each is entitled to depends on it.
     set_demand(id, wish_of(id));
-    if (!try_workload(id) && at(id).state == EntryState::waiting) {
-      enqueue(id);
-    }
+    at(id).state = EntryState::waiting;
+    at(id).cause = Cause::none;  // the pass says why it waits
+    at(id).since = now;
+    enqueue(id);
+    requeued_.insert(id);
   }
   for (const KindId kind : waiting.kinds()) {
     const WorkloadId first = waiting.first_of(kind, now);

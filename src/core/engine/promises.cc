@@ -92,6 +92,7 @@ void Engine::Impl::promise(WorkloadId id, std::unique_ptr<Grant> grant) {
     dequeue(id);
   }
   promised_.insert(id);
+  quota_promises_.insert(node);
   at(id).preferred_promise = false;
   set_wait_timer(id);
   set_state(id, EntryState::promised, Cause::waiting_for_release);
@@ -229,11 +230,20 @@ void Engine::Impl::withdraw_promises(NodeId node) {
 void Engine::Impl::settle_promises(NodeId node) {
   for (const WorkloadId id : promises_on(node)) {
     const Entry& entry = at(id);
-    if (entry.slot || !entry.held_for.is_none() || waits_with_gang(id)) {
+    if (entry.slot || waits_with_gang(id)) {
       continue;  // a gang's promises are kept together (settle_gang_promises)
     }
-    if (promise_holds(entry, false) && queue_has_room_for(entry)) {
+    if (!entry.held_for.is_none()) {
+      if (!promise_holds(entry, true)) {
+        take_hold(entry.held_for, false);  // who moves waits again when it is gone
+      }
+      continue;
+    }
+    const bool has_come = promise_holds(entry, false);
+    if (has_come && queue_has_room_for(entry)) {
       keep_promise(id);
+    } else if (has_come) {
+      quota_promises_.insert(node);
     } else if (!promise_holds(entry, true)) {
       take_back(id, Cause::waiting_for_release, false, true);
     }

@@ -119,7 +119,7 @@ void Engine::Impl::read_queue(WorkloadId id) {
   entry.pool = pool_of(shapes.at(entry.shape), entry.leaf);
   if (entry.holds()) {
     book_queue(id, *entry.grant);
-    set_demand(id, entry.charge);
+    set_demand(id, entry.held_for.is_none() ? entry.charge : Charge());
   } else if (asks || entry.state == EntryState::parked) {
     set_demand(id, wish_of(id));
   }
