@@ -138,9 +138,9 @@ bool Engine::Impl::try_claim(WorkloadId id) {
   }
   if (!plan.has_value()) {
     if (in_line && steps > kCheapSearch) {
-      // What took long and found nothing is not asked again at every event.
+      // What took long and found nothing is not asked again at every event. Who has a reason to ask
+      // during the pause is woken at its end; without one the answer would be the same, for ever.
       claim_after_[one.kind] = now + Duration(std::min(kLongestPauseMs, steps * kPausePerStepMs));
-      wake_claims_at(claim_after_[one.kind]);
     }
     return false;
   }

@@ -97,7 +97,7 @@ class WorldRun {
   // Nothing comes from outside any more but answers: after a while nothing happens.
   void come_to_rest() {
     constexpr int kMostRounds = 120;
-    constexpr Duration kQuiet{4 * 3'600'000};
+    constexpr Duration kQuiet{std::int64_t{4} * 3'600'000};
     Time last = now_;
     for (int round = 0; round < kMostRounds; ++round) {
       if (!wrong_.empty()) {

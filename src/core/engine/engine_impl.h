@@ -227,7 +227,8 @@ class Engine::Impl {
   Result<void> verify_queues() const;  // verify.cc
   Result<void> verify_gang(WorkloadId head) const;
 
-  // --- the pass (pass.cc)
+  // --- the pass (pass.cc, turns.cc)
+  class Lines;
 
   void improved(NodeId node) { improved_.insert(node); }
 

@@ -150,8 +150,8 @@ std::string NaiveClaims::check_claim(const Claim& claim) const {
     }
   }
   for (const auto& [rule, victims] : lost) {
-    const std::string wrong = rule == Evicted::Rule::priority ? check_preempt(claim, victims)
-                                                              : check_reclaim(claim, rule);
+    std::string wrong = rule == Evicted::Rule::priority ? check_preempt(claim, victims)
+                                                        : check_reclaim(claim, rule);
     if (!wrong.empty()) {
       return wrong;
     }

@@ -61,11 +61,12 @@ NaiveClaims::Amounts NaiveClaims::takes(const Request& request, const std::strin
   for (const ContainerAsk& container : request.containers()) {
     const DeviceAsk& ask = container.gpu;
     const bool whole = ask.kind == AskKind::whole;
+    const std::int64_t count = ask.count;
     for (const std::string& name : {device.model, std::string("*")}) {
-      amounts[{name, DimensionKind::memory}] += ask.count * (whole ? usable : ask.mib);
+      amounts[{name, DimensionKind::memory}] += count * (whole ? usable : ask.mib);
       amounts[{name, DimensionKind::devices}] +=
-          ask.count * (whole ? kDevice : ask.mib * (kDevice / usable));
-      amounts[{name, DimensionKind::compute}] += ask.count * (whole ? 1000 : ask.compute_milli);
+          count * (whole ? kDevice : ask.mib * (kDevice / usable));
+      amounts[{name, DimensionKind::compute}] += count * (whole ? 1000 : ask.compute_milli);
     }
   }
   return amounts;

@@ -1,8 +1,5 @@
 // The pass: woken workloads in order through the stages of stages.h.
 #include <algorithm>
-#include <bit>
-#include <limits>
-#include <tuple>
 
 #include "core/engine/engine_impl.h"
 
@@ -106,100 +103,6 @@ void Engine::Impl::settle_improved() {
   }
   settle_gang_promises();
   retry_promised(nodes);
-}
-
-// The first of each kind, in order; of a kind whose first does not fit no later one does. Between
-// queues the tree says whose turn it is, anew after every grant.
-void Engine::Impl::try_in_order(const std::set<KindId>& woken) {
-  struct Turn {
-    std::int64_t priority = 0;
-    Time queued_at;
-    std::string_view uid;
-    KindId kind;
-    WorkloadId id;
-    bool operator<(const Turn& other) const {
-      return std::tie(other.priority, queued_at, uid) <
-             std::tie(priority, other.queued_at, other.uid);
-    }
-  };
-  const bool race = quotas.active();
-  std::map<QueueId, std::set<Turn>> turns;  // one line where no queues are configured
-  const auto line_up = [&](KindId kind) {
-    const WorkloadId id = waiting.first_of(kind, now);
-    if (!id.is_none()) {
-      turns[race ? at(id).leaf : kRootQueue].insert(
-          {.priority = waiting.effective_priority(id, now),
-           .queued_at = at(id).queued_at,
-           .uid = at(id).uid,
-           .kind = kind,
-           .id = id});
-    }
-  };
-  const auto announce = [&](QueueId leaf) {
-    if (!race) {
-      return;
-    }
-    const auto line = turns.find(leaf);
-    if (line == turns.end() || line->second.empty()) {
-      quotas.tree.clear_head(leaf);
-    } else {
-      quotas.tree.set_head(leaf, turn_charge(line->second.begin()->id));
-    }
-  };
-  for (const KindId kind : woken) {
-    line_up(kind);
-  }
-  for (const auto& [leaf, line] : turns) {
-    announce(leaf);
-  }
-  // Missed members of running gangs before everything: their places are held for them.
-  const auto whose = [&]() -> std::optional<QueueId> {
-    for (const auto& [leaf, line] : turns) {
-      if (!line.empty() && is_missed(line.begin()->id)) {
-        return leaf;
-      }
-    }
-    return race ? quotas.tree.next() : std::optional(kRootQueue);
-  };
-  for (;;) {
-    const std::optional<QueueId> leaf = whose();
-    const auto line = leaf.has_value() ? turns.find(*leaf) : turns.end();
-    if (line == turns.end() || line->second.empty()) {
-      break;
-    }
-    const Turn turn = *line->second.begin();
-    line->second.erase(line->second.begin());
-    if (!waiting.contains(turn.id)) {  // a claim made its gang leave as a whole
-      line_up(turn.kind);
-      announce(*leaf);
-      continue;
-    }
-    const PoolId pool = at(turn.id).pool;
-    if (try_workload(turn.id)) {
-      line_up(turn.kind);
-      if (const WorkloadId head = waiting.head_of(pool, now);
-          race && !head.is_none() && is_strict(at(head))) {
-        line_up(at(head).kind);  // it was behind the one that left
-      }
-    } else {
-      update_reservations();  // before anything behind it can take what it waits for
-    }
-    announce(*leaf);
-  }
-}
-
-bool Engine::Impl::is_strict(const Entry& entry) const {
-  return quotas.active() && quotas.tree.is_listed(entry.leaf) &&
-         quotas.tree.spec(entry.leaf).order == QueueOrder::strict;
-}
-
-// In a queue of strict order nothing passes the first of its pool.
-bool Engine::Impl::behind_head(WorkloadId id) const {
-  if (!is_strict(entry(id))) {
-    return false;
-  }
-  const WorkloadId head = waiting.head_of(entry(id).pool, now);
-  return !head.is_none() && head != id && ordered_before(head, id);
 }
 
 // The cheapest place that the queue's quota and the reservations of others leave.
