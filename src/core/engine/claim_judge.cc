@@ -58,6 +58,38 @@ bool ClaimSearch::may_lose(Mode mode, std::vector<WorkloadId> lost) {
   return true;
 }
 
+bool ClaimSearch::goes(WorkloadId id, const std::vector<const ClaimUnit*>& set) const {
+  return engine_.entry(id).grant->state == GrantState::releasing ||
+         std::ranges::any_of(set, [&](const ClaimUnit* unit) {
+           return std::ranges::find(unit->members, id) != unit->members.end();
+         });
+}
+
+// Whether one of the nodes that the set leaves could then take the claimant. Cheap, and right when
+// it says no: nothing else about the task's chances changes.
+bool ClaimSearch::opens_a_node(const std::vector<const ClaimUnit*>& set) const {
+  if (!quota_open_) {
+    return true;
+  }
+  const ShapeId shape = engine_.entry(claimant_).shape;
+  std::vector<NodeId> asked;
+  for (const ClaimUnit* unit : set) {
+    for (const WorkloadId id : unit->members) {
+      const NodeId node = engine_.entry(id).grant->node;
+      if (std::ranges::find(asked, node) != asked.end()) {
+        continue;
+      }
+      asked.push_back(node);
+      const PlacementIndex::NodeState state =
+          engine_.node_without(node, [&](WorkloadId other) { return goes(other, set); });
+      if (engine_.index.judge(shape, node, state, ~std::uint64_t{0}).cause == Cause::none) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 bool ClaimSearch::place_claimant(Scratch& scratch) {
   ++steps_;
   if (engine_.is_head(claimant_)) {
@@ -159,8 +191,11 @@ std::vector<WorkloadId> ClaimSearch::place_again(Mode mode, Scratch& scratch,
   for (const WorkloadId id : movers) {
     if (moved < kMostMoves && engine_.plan_task(id, scratch)) {
       ++moved;
-    } else {
-      lost.push_back(id);
+      continue;
+    }
+    lost.push_back(id);
+    if (mode == Mode::consolidate) {
+      break;  // where nobody may be lost, one is as bad as all
     }
   }
   return lost;
@@ -226,6 +261,10 @@ ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const std::vector<const ClaimU
 // The set as a whole: its rights, the claimant's place, and what becomes of those who leave.
 std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
                                                      const std::vector<const ClaimUnit*>& set) {
+  if (!opens_a_node(set)) {
+    ++steps_;
+    return std::nullopt;
+  }
   const Charge asked = charge_;
   Scratch scratch(engine_);
   take_out(scratch, set);

@@ -196,13 +196,8 @@ std::optional<ClaimSearch::Found> ClaimSearch::fewest_moves(NodeId node,
     if (set.size() > kMostMoves || !more_steps(1)) {
       return std::nullopt;
     }
-    const auto goes = [&](WorkloadId id) {
-      return engine_.entry(id).grant->state == GrantState::releasing ||
-             std::ranges::any_of(set, [&](const ClaimUnit* one) {
-               return std::ranges::find(one->members, id) != one->members.end();
-             });
-    };
-    const PlacementIndex::NodeState state = engine_.node_without(node, goes);
+    const PlacementIndex::NodeState state =
+        engine_.node_without(node, [&](WorkloadId id) { return goes(id, set); });
     if (engine_.index.judge(engine_.entry(claimant_).shape, node, state, ~std::uint64_t{0}).cause ==
         Cause::none) {
       return judge(Mode::consolidate, set);
@@ -240,13 +235,8 @@ std::optional<ClaimSearch::Found> ClaimSearch::by_nodes(Mode mode,
     if (!more_steps(1)) {
       break;
     }
-    const auto goes = [&](WorkloadId id) {
-      return engine_.entry(id).grant->state == GrantState::releasing ||
-             std::ranges::any_of(list, [&](const ClaimUnit* unit) {
-               return std::ranges::find(unit->members, id) != unit->members.end();
-             });
-    };
-    const PlacementIndex::NodeState state = engine_.node_without(node, goes);
+    const PlacementIndex::NodeState state =
+        engine_.node_without(node, [&](WorkloadId id) { return goes(id, list); });
     if (engine_.index.judge(shape, node, state, ~std::uint64_t{0}).cause != Cause::none) {
       continue;  // not even without all of them
     }

@@ -137,6 +137,8 @@ class ClaimSearch {
   std::optional<Found> judge(Mode mode, const std::vector<const ClaimUnit*>& set);
   std::vector<const ClaimUnit*> without_needless(std::vector<const ClaimUnit*> set);
   void take_out(Scratch& scratch, const std::vector<const ClaimUnit*>& set);
+  bool goes(WorkloadId id, const std::vector<const ClaimUnit*>& set) const;
+  bool opens_a_node(const std::vector<const ClaimUnit*>& set) const;
   bool place_claimant(Scratch& scratch);
   bool rights_hold(Mode mode, const std::vector<WorkloadId>& lost);
   bool survives_reversal(const std::vector<WorkloadId>& lost);
@@ -159,6 +161,7 @@ class ClaimSearch {
   std::vector<Kept>
       kept_;  // by workload, as of the last remedy that looked at it; moves do not count
   std::int64_t over_caps_ = 0;  // sets that a cap on victims forbade
+  bool quota_open_ = false;     // a task that lacks nothing but room on a node
   bool mixed_ = false;          // lower priority of the own leaf may go as well as others' excess
   std::int64_t steps_ = 0;
   std::int64_t budget_ = 0;

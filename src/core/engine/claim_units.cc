@@ -21,6 +21,13 @@ ClaimSearch::ClaimSearch(Engine::Impl& engine, WorkloadId claimant)
       charge_(engine.turn_charge(claimant)),
       budget_(engine.config.search_budget) {
   short_ = short_dimensions();
+  if (!engine.is_head(claimant)) {
+    const Entry& entry = engine.entry(claimant);
+    quota_open_ =
+        engine.quotas
+            .view(engine.shapes.at(entry.shape), entry.leaf, entry.preemptible, Counting::present)
+            .open;
+  }
   for (const QuotaDimensionId d : engine_.quotas.tree.dimensions_of(charge_)) {
     leaf_before_.push_back(engine_.quotas.tree.figures(leaf_, d).alloc);
   }
@@ -138,7 +145,7 @@ ClaimSearch::Kept ClaimSearch::kept_by(WorkloadId id, Mode mode) const {
                                                      entry.grant->granted_at);
   const Duration protection = protection_of(id, mode);
   if (engine_.now < since + protection) {
-    engine_.wake_claims_at(since + protection);
+    engine_.wake_claims_at(since + protection, TimerKind::claims);
     return Kept::min_runtime;
   }
   if (mode != Mode::guarantee) {
@@ -149,7 +156,7 @@ ClaimSearch::Kept ClaimSearch::kept_by(WorkloadId id, Mode mode) const {
     const std::int64_t most = moves && cap != 0 ? 1 : cap;
     if (most != kNoCap && recent >= most) {
       if (most > 0) {  // until so many of them are an hour old that one more is allowed
-        engine_.wake_claims_at(*(entry.evictions.end() - most) + kHour);
+        engine_.wake_claims_at(*(entry.evictions.end() - most) + kHour, TimerKind::claims);
       }
       return Kept::eviction_cap;
     }

@@ -99,6 +99,10 @@ bool Engine::Impl::try_claim(WorkloadId id) {
     return false;
   }
   Entry& one = at(id);
+  const bool in_line = waiting.contains(id);
+  if (in_line && failed_before(one.kind)) {
+    return false;  // and what it met then still stands in its way
+  }
   one.blocked.reset();
   one.searched_fully = true;
   const std::optional<Duration>& patience = one.options.wait_timeout;
@@ -106,19 +110,11 @@ bool Engine::Impl::try_claim(WorkloadId id) {
     return false;
   }
   if (is_delayed(one)) {
-    wake_claims_at(one.queued_at + claim_delay(one));
+    wake_claims_at(one.queued_at + claim_delay(one), TimerKind::rest);
     return false;
   }
-  const bool in_line = waiting.contains(id);
-  if (in_line) {
-    if (const auto after = claim_after_.find(one.kind);
-        after != claim_after_.end() && after->second > now) {
-      wake_claims_at(after->second);
-      return false;
-    }
-  }
   if (claim_steps_ > kMostStepsPerEvent) {
-    wake_claims_at(now + kNextTurn);
+    wake_claims_at(now + kNextTurn, TimerKind::rest);
     return false;
   }
   std::int64_t steps = 0;
@@ -137,10 +133,10 @@ bool Engine::Impl::try_claim(WorkloadId id) {
     }
   }
   if (!plan.has_value()) {
-    if (in_line && steps > kCheapSearch) {
-      // What took long and found nothing is not asked again at every event. Who has a reason to ask
-      // during the pause is woken at its end; without one the answer would be the same, for ever.
-      claim_after_[one.kind] = now + Duration(std::min(kLongestPauseMs, steps * kPausePerStepMs));
+    if (in_line) {
+      const std::int64_t rest =
+          steps > kCheapSearch ? std::min(kLongestPauseMs, steps * kPausePerStepMs) : 0;
+      failed_claims_[one.kind] = {.changes = claim_changes_, .rests_until = now + Duration(rest)};
     }
     return false;
   }
@@ -224,9 +220,35 @@ void Engine::Impl::take_hold(WorkloadId mover, bool moves) {
   }
 }
 
-void Engine::Impl::wake_claims_at(Time time) {
+// Something happened by which a claim could come to succeed.
+void Engine::Impl::claims_changed() {
+  claims_dirty_ = true;
+  ++claim_changes_;
+}
+
+// Whether a search for the kind found nothing, and nothing happened since then. A search that took
+// long is not repeated at every event either: who has a reason to ask meanwhile is woken when it
+// has rested.
+bool Engine::Impl::failed_before(KindId kind) {
+  const auto failed = failed_claims_.find(kind);
+  if (failed == failed_claims_.end()) {
+    return false;
+  }
+  if (failed->second.changes == claim_changes_) {
+    return true;
+  }
+  const Time rested = failed->second.rests_until;
+  if (rested <= now) {
+    return false;
+  }
+  wake_claims_at(rested, TimerKind::rest);
+  return true;
+}
+
+// `claims`: by then somebody may leave who may not yet. `rest`: only who asks is let do so.
+void Engine::Impl::wake_claims_at(Time time, TimerKind kind) {
   if (time > now) {  // one that is due already would fire for ever
-    timers_.set({.due = time, .kind = TimerKind::claims, .workload = WorkloadId::none()});
+    timers_.set({.due = time, .kind = kind, .workload = WorkloadId::none()});
   }
 }
 
@@ -242,12 +264,7 @@ void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
   for (const KindId kind : waiting.kinds()) {
     const WorkloadId first = waiting.first_of(kind, now);
     ++wake_steps_;
-    const auto after = claim_after_.find(kind);
-    if (after != claim_after_.end() && after->second > now) {
-      wake_claims_at(after->second);
-      continue;
-    }
-    if (!first.is_none() && may_claim(first)) {
+    if (!first.is_none() && !failed_before(kind) && may_claim(first)) {
       woken.insert(kind);
     }
   }

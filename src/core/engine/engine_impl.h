@@ -201,7 +201,9 @@ class Engine::Impl {
   void carry_out(WorkloadId claimant, ClaimPlan plan);
   void hold_for(WorkloadId mover, std::unique_ptr<Grant> grant);
   void take_hold(WorkloadId mover, bool moves);
-  void wake_claims_at(Time time);
+  void claims_changed();
+  void wake_claims_at(Time time, TimerKind kind);
+  bool failed_before(KindId kind);
   Runner runner_of(WorkloadId id, const Grant& grant) const;
   void wake_claimants(std::set<KindId>& woken);
   void drain_queues();
@@ -230,7 +232,10 @@ class Engine::Impl {
   // --- the pass (pass.cc, turns.cc)
   class Lines;
 
-  void improved(NodeId node) { improved_.insert(node); }
+  void improved(NodeId node) {
+    improved_.insert(node);
+    ++claim_changes_;
+  }
 
   void run_pass();
   void settle_improved();
@@ -363,11 +368,17 @@ class Engine::Impl {
   std::map<KindId, std::vector<QueueId>> quota_waits_;  // kinds that queues refused, and which
   std::map<QueueId, std::set<Runner>> runners_;         // by leaf: what runs
   std::int64_t backfillers_ = 0;                        // of them, marked to make way
-  std::map<KindId, Time> claim_after_;  // kinds whose last search took long and found nothing
-  std::int64_t may_be_asked_ = 0;       // preemptible ones among the runners
-  std::int64_t claim_steps_ = 0;        // of the searches of this event
-  bool claims_dirty_ = false;           // somebody may have a claim that had none
-  std::set<QueueId> freed_;             // leaves that hold less than before
+  // What became of the last search for a kind that waits: nothing.
+  struct FailedClaim {
+    std::uint64_t changes = 0;  // claim_changes_ by then
+    Time rests_until;
+  };
+  std::map<KindId, FailedClaim> failed_claims_;
+  std::uint64_t claim_changes_ = 0;  // of everything by which a claim could come to succeed
+  std::int64_t may_be_asked_ = 0;    // preemptible ones among the runners
+  std::int64_t claim_steps_ = 0;     // of the searches of this event
+  bool claims_dirty_ = false;        // somebody may have a claim that had none
+  std::set<QueueId> freed_;          // leaves that hold less than before
   std::uint64_t capacity_seen_ = 0;
   std::int64_t wake_steps_ = 0;
   bool fleet_changed_ = false;

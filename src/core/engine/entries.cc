@@ -202,7 +202,7 @@ void Engine::Impl::dequeue(WorkloadId id) {
   if (waiting.count_of(entry.kind) == 0) {
     kinds.forget(entry.kind);
     quota_waits_.erase(entry.kind);
-    claim_after_.erase(entry.kind);
+    failed_claims_.erase(entry.kind);
   }
   touched_pools_.insert(entry.pool);
   clear_wait_timer(id);

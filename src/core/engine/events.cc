@@ -121,7 +121,8 @@ void Engine::Impl::fire(const Timer& timer) {
         requeued_.insert(timer.workload);
       }
       return;
-    case TimerKind::claims: claims_dirty_ = true; return;
+    case TimerKind::claims: claims_changed(); return;
+    case TimerKind::rest: claims_dirty_ = true; return;
     case TimerKind::samples:
       samples_due_.reset();
       age_samples();

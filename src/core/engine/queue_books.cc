@@ -38,7 +38,7 @@ void Engine::Impl::set_demand(WorkloadId id, Charge demand) {
   if (!entry.demand.parts.empty()) {
     quotas.tree.remove_demand(entry.leaf, entry.demand);
   }
-  claims_dirty_ = true;
+  claims_changed();
   entry.demand = std::move(demand);
   if (!entry.demand.parts.empty()) {
     quotas.tree.add_demand(entry.leaf, entry.demand);
@@ -54,7 +54,7 @@ void Engine::Impl::book_queue(WorkloadId id, const Grant& grant) {
   entry.booking = booking_of(grant);
   entry.booked = true;
   if (suppositions == 0) {
-    claims_dirty_ = true;
+    claims_changed();
     if (entry.booking == BookingState::running && entry.held_for.is_none()) {
       runners_[entry.leaf].insert(runner_of(id, grant));
       backfillers_ += makes_way(entry) ? 1 : 0;
@@ -81,7 +81,7 @@ void Engine::Impl::unbook_queue(WorkloadId id) {
   entry.booked = false;
   if (suppositions == 0) {
     freed_.insert(entry.leaf);
-    claims_dirty_ = true;
+    claims_changed();
     if (const auto found = runners_.find(entry.leaf);
         found != runners_.end() && entry.holds() &&
         found->second.erase(runner_of(id, *entry.grant)) > 0) {

@@ -23,6 +23,7 @@ enum class TimerKind : std::uint8_t {
   start,      // a gang should run by now
   back_off,   // a gang may be tried again
   claims,     // somebody may be evicted, or claim, who could not before
+  rest,       // a kind whose claim failed at length may ask again
 };
 
 struct Timer {
