@@ -198,6 +198,9 @@ struct StepCase {
   int least;  // instructions there must be, else nothing was stepped
 };
 
+// What the test framework shows, the same on every run.
+void PrintTo(const StepCase& scene, std::ostream* out) { *out << scene.name; }
+
 class KillStepsSlow : public testing::TestWithParam<StepCase> {};
 
 TEST_P(KillStepsSlow, LeaveTheBooksRight) {

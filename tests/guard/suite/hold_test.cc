@@ -1,5 +1,6 @@
 // Does the limit hold: races, random sequences, deaths.
 #include <cstdlib>
+#include <ostream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -21,13 +22,20 @@ TEST_P(GuardRaceSlow, SixHundredMebibytesAtABarrierUnderOneGibibyte) {
   EXPECT_EQ(seen.out.find("granted 0"), std::string::npos) << seen.out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Processes, GuardRaceSlow, testing::Values(2, 4, 8));
+INSTANTIATE_TEST_SUITE_P(Processes, GuardRaceSlow, testing::Values(2, 4, 8),
+                         testing::PrintToStringParamName());
 
 struct RandomCase {
   std::uint64_t seed;
   std::int64_t limit_mib;
   std::uint64_t steps;
 };
+
+// What the test framework shows, the same on every run.
+void PrintTo(const RandomCase& random, std::ostream* out) {
+  *out << "seed " << random.seed << ", " << random.limit_mib << " MiB, " << random.steps
+       << " steps";
+}
 
 class GuardRandomSlow : public testing::TestWithParam<RandomCase> {};
 
@@ -42,7 +50,10 @@ TEST_P(GuardRandomSlow, TheAccountIsTheTruthAfterAnySequence) {
 INSTANTIATE_TEST_SUITE_P(Seeds, GuardRandomSlow,
                          testing::Values(RandomCase{1, 4096, 700'000}, RandomCase{2, 1536, 700'000},
                                          RandomCase{3, 700, 700'000}, RandomCase{4, 100, 100'000},
-                                         RandomCase{5, 20'000, 200'000}));
+                                         RandomCase{5, 20'000, 200'000}),
+                         [](const auto& random) {
+                           return "Seed" + std::to_string(random.param.seed);
+                         });
 
 TEST(GuardRandomSoak, AHundredMillionSteps) {
   if (std::getenv("BERTH_SOAK") == nullptr) GTEST_SKIP() << "only in make soak";

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <ostream>
 #include <random>
 #include <string>
 #include <sys/stat.h>
@@ -65,6 +66,9 @@ struct Damage {
   std::function<void(const std::string& directory)> harm;
   bool policy_readable;  // else its flag counts as closed
 };
+
+// What the test framework shows, the same on every run.
+void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
 
 class GuardDamage : public testing::TestWithParam<Damage> {};
 
