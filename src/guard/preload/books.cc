@@ -1,5 +1,7 @@
 #include "guard/preload/books.h"
 
+#include <sys/mman.h>
+
 #include "guard/preload/depth.h"
 #include "guard/preload/grant.h"
 #include "guard/preload/message.h"
@@ -12,6 +14,7 @@ namespace berth::guard {
 namespace {
 
 constexpr std::uint64_t kSweepEvery_ns = 10'000'000;
+constexpr std::uint64_t kClaimEvery_ns = 10'000'000;
 constexpr int kHighDescriptor = 512;  // out of the way of programs that count on low numbers
 
 DeviceBooks books(int target) {
@@ -26,10 +29,22 @@ SharedAccount shared_account(int fd, const Identity& self) {
   return {.view = g_grant.view, .fd = fd, .inode = g_grant.account_inode, .self = self};
 }
 
+// A lock lives as long as its open file description: until the last descriptor of it is closed and
+// its last mapping is gone. So a mapping keeps the lock for a program that closes descriptors it
+// does not know. It is not the children's (they would keep the lock for us), and where the file
+// lies on an overlay it does not help: there the descriptor alone counts, and the dead test.
+void anchor_lock(int fd) {
+  constexpr std::size_t kPage = 4096;
+  void* at = sys::map(nullptr, kPage, PROT_READ, MAP_SHARED, fd);
+  if (at != nullptr && sys::advise(at, kPage, MADV_DONTFORK) != 0) sys::unmap(at, kPage);
+}
+
 // Opens the account anew and takes a slot. One thread at a time.
 std::uint32_t claim(Local& own) {
   char name[16] = {};
   own.self = own_identity(name);
+  // A child that was not made by libc's fork still has its parent's.
+  close_lock_descriptor();
   int fd = open_account();
   if (fd < 0) return kSlotless;
   const int high = sys::duplicate_from(fd, kHighDescriptor);
@@ -53,6 +68,7 @@ std::uint32_t claim(Local& own) {
     }
     unlock_slot(fd, other);
   }
+  anchor_lock(fd);
   g_lock_fd.store(fd, std::memory_order_release);
   return slot + 1;
 }
@@ -60,11 +76,15 @@ std::uint32_t claim(Local& own) {
 // The slot of this process, claimed at the first charge; kSlotless: there is none.
 std::uint32_t slot_of_process(Local& own) {
   std::uint32_t slot = own.slot.load(std::memory_order_acquire);
-  if (slot != 0) [[likely]] {
+  if (slot != 0 && slot != kSlotless) [[likely]] {
     return slot;
   }
   const ErrorKeeper keeper;
+  // There was none, or no descriptor to open the account with; that may have changed.
+  const std::uint64_t now = sys::monotonic_ns();
+  if (slot == kSlotless && now - own.last_claim_ns.load() < kClaimEvery_ns) return kSlotless;
   if (!own.claiming.exchange(true, std::memory_order_acq_rel)) {
+    own.last_claim_ns.store(now);
     slot = claim(own);
     own.slot.store(slot, std::memory_order_release);
     own.claiming.store(false, std::memory_order_release);

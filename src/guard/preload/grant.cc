@@ -62,6 +62,7 @@ const char* open_policy(bool fixed) {
   path.add(g_grant.directory).add("/").add(kPolicyFile);
   const int fd = sys::open(path.c_str(), O_RDONLY);
   if (fd == -ENOENT) return "its policy is missing";
+  if (fd == -EMFILE || fd == -ENFILE) return "no file descriptor is left to open its policy";
   if (fd < 0) return "its policy cannot be opened";
   struct stat status = {};
   const char* wrong = nullptr;
@@ -84,6 +85,7 @@ const char* open_policy(bool fixed) {
 
 const char* map_account() {
   const int fd = open_account();
+  if (fd == -EMFILE || fd == -ENFILE) return "no file descriptor is left to open its account";
   if (fd < 0) return "its account cannot be opened";
   struct stat status = {};
   const char* wrong = "its account is damaged or of another layout";
@@ -123,7 +125,9 @@ void match_devices() {
 
 Opened open_all() {
   bool fixed = false;
-  if (local() == nullptr || !find_directory(fixed)) return {.mode = Mode::inert};
+  const bool ready = local() != nullptr;
+  if (is_inert_copy() || !find_directory(fixed)) return {.mode = Mode::inert};
+  if (!ready) return {.mode = Mode::closed, .reason = "there is no memory to count in"};
   // Until the flag was read, everything counts as closed.
   if (const char* wrong = open_policy(fixed)) return {.mode = Mode::closed, .reason = wrong};
   g_grant.fails_closed = (g_grant.policy->flags.load() & policy_closed) != 0;

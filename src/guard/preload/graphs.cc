@@ -59,10 +59,16 @@ void add_nodes(CuHandle graph, Sums& sums, int nesting) {
   sys::unmap(nodes, bytes);
 }
 
+// What marks an executable that has run since the last trim.
+std::uint32_t ran_mark(const Local& own) {
+  return 1 + own.trims.load(std::memory_order_relaxed) % 4;
+}
+
 }  // namespace
 
-// A graph's entry uses the fields of Held: bytes, target (of the policy), and as `context` the
-// device's ordinal, plus 64 once it has run since the trim that `trims` counts (modulo 4).
+// A graph's entry, one for each device, uses the fields of Held: bytes, target (of the policy), and
+// as `context` the device's ordinal, plus 64 once it has run since the trim that `trims` counts
+// (modulo 4).
 void enter_graph(CuHandle executable, CuHandle graph) {
   Sums sums;
   add_nodes(graph, sums, 0);
@@ -98,29 +104,65 @@ void graph_memory_trimmed(CuDevice device) {
   if (Pool* memory = graph_entry(target, device)) settle_pool(*memory);
 }
 
-GraphNeed need_of(CuHandle executable) {
+GraphNeeds needs_of(CuHandle executable) {
   Local& own = *local();
+  GraphNeeds needs;
   const Locked locked(own.lock);
-  const std::uint64_t* value = own.graphs.find(key_of(executable));
-  if (value == nullptr) return {};
-  const Held entry = Held::of(*value);
-  const std::uint32_t ran = entry.context >> 6U;
-  return {.bytes = entry.bytes,
-          .target = entry.target,
-          .device = static_cast<CuDevice>(entry.context & 63U),
-          .ran = ran == 1 + own.trims.load(std::memory_order_relaxed) % 4};
+  const std::uint32_t now = ran_mark(own);
+  own.graphs.each(key_of(executable), [&](std::uint64_t value) {
+    if (needs.count == kTargets) return;
+    const Held entry = Held::of(value);
+    needs.need[needs.count++] = {.bytes = entry.bytes,
+                                 .target = entry.target,
+                                 .device = static_cast<CuDevice>(entry.context & 63U),
+                                 .ran = entry.context >> 6U == now};
+  });
+  return needs;
 }
 
-void graph_ran(CuHandle executable, const GraphNeed& need) {
+bool reserve_for(GraphNeeds& needs) {
+  for (int i = 0; i < needs.count; ++i) {
+    GraphNeed& need = needs.need[i];
+    if (need.ran) continue;
+    need.charging = charge(need.target, need.bytes, true);
+    if (need.charging != Charging::refused) continue;
+    Pool* memory = graph_entry(need.target, need.device);
+    if (need.target != kDenied && memory != nullptr && has_slack(*memory, need.bytes)) {
+      need.charging = Charging::uncounted;
+      continue;
+    }
+    refuse(need.target, need.bytes);
+    while (--i >= 0) {
+      if (needs.need[i].charging == Charging::charged) {
+        release(needs.need[i].target, needs.need[i].bytes);
+      }
+    }
+    return false;
+  }
+  return true;
+}
+
+void settle_graph(CuHandle executable, const GraphNeeds& needs, bool ran) {
+  for (int i = 0; i < needs.count; ++i) {
+    const GraphNeed& need = needs.need[i];
+    // The reserve grows to at most what is held for it here; then it is read.
+    Reservation reservation(need.target, need.bytes, need.charging);
+    if (!ran) continue;
+    Pool* memory = graph_entry(need.target, need.device);
+    if (memory == nullptr) continue;
+    if (need.charging != Charging::charged || !settle_pool(*memory, reservation)) {
+      settle_pool(*memory);
+    }
+  }
+  if (!ran) return;
   Local& own = *local();
   const Locked locked(own.lock);
-  std::uint64_t* value = own.graphs.find(key_of(executable));
-  if (value == nullptr) return;
-  const std::uint32_t ran = 1 + own.trims.load(std::memory_order_relaxed) % 4;
-  *value = Held{.bytes = need.bytes,
-                .target = need.target,
-                .context = static_cast<std::uint32_t>(need.device) | (ran << 6U)}
-               .packed();
+  const std::uint32_t now = ran_mark(own);
+  own.graphs.each(key_of(executable), [&](std::uint64_t& value) {
+    Held entry = Held::of(value);
+    entry.context = (entry.context & 63U) | (now << 6U);
+    value = entry.packed();
+  });
 }
 
 }  // namespace berth::guard

@@ -24,43 +24,35 @@ inline bool has_graphs() {
   return own != nullptr && own->has_graphs.load(std::memory_order_relaxed);
 }
 
-// What running an executable needs: its device's graph memory.
+// What running an executable needs of one device's graph memory.
 struct GraphNeed {
-  std::uint64_t bytes = 0;  // 0: no memory nodes
+  std::uint64_t bytes = 0;
   int target = kUntouched;
   CuDevice device = -1;
   bool ran = false;  // since the last trim: its memory is reserved already
+  Charging charging = Charging::uncounted;
 };
-GraphNeed need_of(CuHandle executable);
-void graph_ran(CuHandle executable, const GraphNeed& need);
+
+// All of it; empty for an executable without memory nodes.
+struct GraphNeeds {
+  GraphNeed need[kTargets];
+  int count = 0;
+};
+GraphNeeds needs_of(CuHandle executable);
+
+// Reserves what is needed on every device. False: refused, and nothing is reserved.
+bool reserve_for(GraphNeeds& needs);
+// After the call of the driver: charges what the devices' graph memory has become.
+void settle_graph(CuHandle executable, const GraphNeeds& needs, bool ran);
 
 // Runs an executable: `forward` calls the driver.
 template <typename Forward>
 int run_graph(CuHandle executable, Forward&& forward) {
-  const GraphNeed need = need_of(executable);
-  if (need.bytes == 0) return forward();
-  Pool* memory = graph_entry(need.target, need.device);
-  Charging charging = Charging::uncounted;
-  if (!need.ran) charging = charge(need.target, need.bytes, true);
-  if (charging == Charging::refused) {
-    if (memory == nullptr || !has_slack(*memory, need.bytes)) {
-      refuse(need.target, need.bytes);
-      return kCudaOutOfMemory;
-    }
-    charging = Charging::uncounted;
-  }
-  int code = kCudaSuccess;
-  {
-    // The reserve grows to at most what is held for it here; then it is read.
-    Reservation reservation(need.target, need.bytes, charging);
-    code = forward();
-    if (code == kCudaSuccess && memory != nullptr && charging == Charging::charged) {
-      if (settle_pool(*memory, reservation)) memory = nullptr;
-    }
-  }
-  if (code != kCudaSuccess) return code;
-  if (memory != nullptr) settle_pool(*memory);
-  graph_ran(executable, need);
+  GraphNeeds needs = needs_of(executable);
+  if (needs.count == 0) return forward();
+  if (!reserve_for(needs)) return kCudaOutOfMemory;
+  const int code = forward();
+  settle_graph(executable, needs, code == kCudaSuccess);
   return code;
 }
 

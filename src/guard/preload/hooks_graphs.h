@@ -80,7 +80,7 @@ int begin_capture_to_graph(CuHandle stream, CuHandle graph, const CuHandle* depe
 // that the stream never captured.
 template <Name kName>
 int end_capture(CuHandle stream, CuHandle* graph) {
-  const bool captured = is_capturing(stream);
+  const bool captured = is_capturing(stream_meant<kName>(stream));
   const int code = driver<kName>(stream, graph);
   if (captured) capture_ended();
   return code;

@@ -24,21 +24,21 @@ template <Name kName>
 int launch_kernel(CuHandle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                   unsigned by, unsigned bz, unsigned shared, CuHandle stream, void** params,
                   void** extra) {
-  return launch(function, stream, [&] {
+  return launch(function, stream_meant<kName>(stream), [&] {
     return driver<kName>(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
   });
 }
 
 template <Name kName>
 int launch_kernel_ex(const LaunchConfig* config, CuHandle function, void** params, void** extra) {
-  return launch(function, config != nullptr ? config->stream : nullptr,
+  return launch(function, stream_meant<kName>(config != nullptr ? config->stream : nullptr),
                 [&] { return driver<kName>(config, function, params, extra); });
 }
 
 template <Name kName>
 int launch_cooperative(CuHandle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                        unsigned by, unsigned bz, unsigned shared, CuHandle stream, void** params) {
-  return launch(function, stream, [&] {
+  return launch(function, stream_meant<kName>(stream), [&] {
     return driver<kName>(function, gx, gy, gz, bx, by, bz, shared, stream, params);
   });
 }
@@ -63,7 +63,8 @@ int launch_grid(CuHandle function, int width, int height) {
 
 template <Name kName>
 int launch_grid_async(CuHandle function, int width, int height, CuHandle stream) {
-  return launch(function, stream, [&] { return driver<kName>(function, width, height, stream); });
+  return launch(function, stream_meant<kName>(stream),
+                [&] { return driver<kName>(function, width, height, stream); });
 }
 
 template <Name kName>
@@ -72,7 +73,7 @@ int graph_launch(CuHandle executable, CuHandle stream) {
     if (!has_graphs() || !is_active()) return driver<kName>(executable, stream);
     return run_graph(executable, [&] { return driver<kName>(executable, stream); });
   };
-  return launch(executable, stream, run);
+  return launch(executable, stream_meant<kName>(stream), run);
 }
 
 }  // namespace berth::guard::hooks

@@ -26,6 +26,20 @@ Pool* pool_of_block(CuPtr block, CuHandle asked) {
   return placed ? pool_entry(pool, target_of_device(device), device) : nullptr;
 }
 
+Pool* pool_asked_for(CuHandle pool) {
+  if (Pool* known = known_pool(pool)) return known;
+  int count = 0;
+  driver<Name::cuDeviceGetCount>(&count);
+  for (CuDevice device = 0; device < count; ++device) {
+    CuHandle its = nullptr;
+    const bool same =
+        (driver<Name::cuDeviceGetDefaultMemPool>(&its, device) == kCudaSuccess && its == pool) ||
+        (driver<Name::cuDeviceGetMemPool>(&its, device) == kCudaSuccess && its == pool);
+    if (same) return pool_entry(pool, target_of_device(device), device);
+  }
+  return nullptr;
+}
+
 Pool* pool_to_use(CuHandle asked) {
   CuHandle pool = asked;
   CuDevice device = -1;

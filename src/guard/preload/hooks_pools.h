@@ -7,8 +7,11 @@
 
 namespace berth::guard::hooks {
 
-// The pool a block came from, and its entry. Null: the driver does not say, nothing is charged.
+// The pool a block came from, and its entry. Null: the driver does not say.
 Pool* pool_of_block(CuPtr block, CuHandle asked);
+// The entry of a pool that a program names: also of a device's own pools, which nobody creates.
+// Null: unknown.
+Pool* pool_asked_for(CuHandle pool);
 // The pool that an allocation would use: the one asked for, else the device's current one.
 Pool* pool_to_use(CuHandle asked);
 // Gives a block back that does not fit, and lets the pool shrink.
@@ -19,7 +22,7 @@ int pool_allocate(CuPtr* out, Size bytes, CuHandle stream, CuHandle pool, Forwar
   const Call call;
   if (!call.counts() || out == nullptr) return forward();
   const Place place = current_place();
-  Pool* asked = pool != nullptr ? known_pool(pool) : nullptr;
+  Pool* asked = pool != nullptr ? pool_asked_for(pool) : nullptr;
   const bool foreign = asked != nullptr && asked->target == kUntouched;
   if (foreign || (asked == nullptr && place.target == kUntouched) || is_capturing(stream)) {
     return forward();
@@ -40,7 +43,15 @@ int pool_allocate(CuPtr* out, Size bytes, CuHandle stream, CuHandle pool, Forwar
   const int code = forward();
   if (code != kCudaSuccess) return code;
   Pool* used = pool_of_block(*out, pool);
-  if (used == nullptr || settle_pool(*used, reservation)) return code;
+  if (used == nullptr) {
+    // Nobody can tell its pool: it is charged for itself.
+    enter(local()->pointers, *out,
+          Held{.bytes = reservation.keep(), .target = target, .context = place.context}.packed());
+    return code;
+  }
+  // A pool that we took for another device's has nothing reserved for it.
+  Reservation nothing(used->target, 0, Charging::uncounted);
+  if (settle_pool(*used, used->target == target ? reservation : nothing)) return code;
   undo_pool_block(*out, stream, *used);
   *out = old;
   return kCudaOutOfMemory;
@@ -48,13 +59,13 @@ int pool_allocate(CuPtr* out, Size bytes, CuHandle stream, CuHandle pool, Forwar
 
 template <Name kName>
 int mem_alloc_async(CuPtr* out, Size bytes, CuHandle stream) {
-  return pool_allocate<kName>(out, bytes, stream, nullptr,
+  return pool_allocate<kName>(out, bytes, stream_meant<kName>(stream), nullptr,
                               [&] { return driver<kName>(out, bytes, stream); });
 }
 
 template <Name kName>
 int mem_alloc_from_pool(CuPtr* out, Size bytes, CuHandle pool, CuHandle stream) {
-  return pool_allocate<kName>(out, bytes, stream, pool,
+  return pool_allocate<kName>(out, bytes, stream_meant<kName>(stream), pool,
                               [&] { return driver<kName>(out, bytes, pool, stream); });
 }
 
@@ -65,7 +76,9 @@ int mem_free_async(CuPtr pointer, CuHandle stream) {
   const int code = driver<kName>(pointer, stream);
   if (code != kCudaSuccess || pointer == 0 || !call.counts()) return code;
   orphan_block_freed(orphan);
-  if (!drop(local()->pointers, pointer)) pool_memory_freed(FreedOn::stream(stream));
+  if (!drop(local()->pointers, pointer)) {
+    pool_memory_freed(FreedOn::stream(stream_meant<kName>(stream)));
+  }
   return code;
 }
 
@@ -116,20 +129,20 @@ int pool_set_attribute(CuHandle pool, int attribute, void* value) {
   return code;
 }
 
-// One flag test while no pool is dirty.
+// One flag test while no pool is dirty. The wait itself is outside the scope of a call of ours,
+// since a signal handler may leave it by a jump.
 template <Name kName, typename... Arguments>
 int synchronize(Waited waited, CuHandle stream, Arguments... arguments) {
-  const Call call;
   const int code = driver<kName>(arguments...);
-  if (pools_are_dirty() && code == kCudaSuccess && call.counts()) {
-    settle_dirty_pools(waited, stream);
-  }
+  if (code != kCudaSuccess || !pools_are_dirty()) return code;
+  const Call call;
+  if (call.counts()) settle_dirty_pools(waited, stream);
   return code;
 }
 
 template <Name kName>
 int stream_synchronize(CuHandle stream) {
-  return synchronize<kName>(Waited::stream, stream, stream);
+  return synchronize<kName>(Waited::stream, stream_meant<kName>(stream), stream);
 }
 
 template <Name kName>

@@ -63,10 +63,9 @@ bool is_second_in_scope() {
 }
 
 // In the child: forget the parent's slot. Closing our copy of the lock's descriptor lets the kernel
-// drop the lock when the parent dies. The number may meanwhile belong to the program.
+// drop the lock when the parent dies.
 void after_fork_in_child() {
-  const int fd = g_lock_fd.exchange(-1, std::memory_order_acq_rel);
-  if (fd >= 0 && is_account_descriptor(fd)) sys::close(fd);
+  close_lock_descriptor();
   forget_opening();
   Local* region = g_local.load(std::memory_order_acquire);
   if (region == nullptr) return;
@@ -79,6 +78,14 @@ void after_fork_in_child() {
 }
 
 }  // namespace
+
+// The number may meanwhile belong to the program.
+void close_lock_descriptor() {
+  const int fd = g_lock_fd.exchange(-1, std::memory_order_acq_rel);
+  if (fd >= 0 && is_account_descriptor(fd)) sys::close(fd);
+}
+
+bool is_inert_copy() { return g_inert_copy.load(std::memory_order_acquire); }
 
 Local* make_local() {
   if (g_inert_copy.load(std::memory_order_acquire)) return nullptr;

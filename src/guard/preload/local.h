@@ -128,6 +128,7 @@ struct Local {
   char magic[8];
   std::atomic<std::uint32_t> slot;  // 0: none yet, else slot + 1; kSlotless: none to be had
   std::atomic<bool> claiming;
+  std::atomic<std::uint64_t> last_claim_ns;
   SpinLock lock;
   Identity self;
   std::uint64_t held[kTargets];
@@ -173,5 +174,9 @@ inline Local* local() {
 // The descriptor that holds the slot's lock, or -1. Not wiped: a child must close its copy.
 // NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern std::atomic<int> g_lock_fd;
+void close_lock_descriptor();
+
+// True if another copy of the library is at work and this one stays inert.
+bool is_inert_copy();
 
 }  // namespace berth::guard

@@ -2,6 +2,7 @@
 // The tables are made by tools/guard-tables from names.list. Thread-safety: constants.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "guard/preload/abi.h"
@@ -42,6 +43,16 @@ constexpr bool same_text(const char* a, const char* b) {
     ++b;
   }
   return *a == *b;
+}
+
+constexpr bool ends_with(const char* text, const char* end) {
+  std::size_t n = 0;
+  std::size_t m = 0;
+  while (text[n] != '\0')
+    ++n;
+  while (end[m] != '\0')
+    ++m;
+  return n >= m && same_text(text + n - m, end);
 }
 
 constexpr std::uint16_t index_of(Name name) { return static_cast<std::uint16_t>(name); }

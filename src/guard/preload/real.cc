@@ -84,16 +84,6 @@ void* find_symbol(const Symbols& symbols, const char* name) {
   return nullptr;
 }
 
-bool ends_with(const char* text, const char* end) {
-  std::size_t n = 0;
-  std::size_t m = 0;
-  while (text[n] != '\0')
-    ++n;
-  while (end[m] != '\0')
-    ++m;
-  return n >= m && same_text(text + n - m, end);
-}
-
 // libc has them since 2.34; before, libdl.
 int visit_object(dl_phdr_info* info, std::size_t /*size*/, void* out) {
   auto& found = *static_cast<Linker*>(out);
@@ -144,6 +134,8 @@ Linker linker() {
   g_dlsym.store(known.dlsym, std::memory_order_release);
   return known;
 }
+
+void keep_library(Name name) { driver_library(name); }
 
 FunctionPointer resolve(Name name) {
   void* library = driver_library(name);

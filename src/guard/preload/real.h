@@ -28,6 +28,9 @@ Linker linker();
 // NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern std::atomic<FunctionPointer> g_real[kNames];
 
+// Keeps the library of a driver's function loaded, if it is.
+void keep_library(Name name);
+
 // Looks a function up in the loaded driver. Null: the driver lacks it or is not loaded.
 FunctionPointer resolve(Name name);
 
@@ -40,6 +43,14 @@ inline void remember(Name name, FunctionPointer pointer) {
 inline FunctionPointer real_pointer(Name name) {
   FunctionPointer pointer = g_real[index_of(name)].load(std::memory_order_acquire);
   return pointer != nullptr ? pointer : resolve(name);
+}
+
+// The stream that a call of that name means by 0: for the per-thread forms the thread's own
+// (CU_STREAM_PER_THREAD), whatever form asks about it next.
+template <Name kName>
+inline CuHandle stream_meant(CuHandle stream) {
+  constexpr bool kPerThread = ends_with(kNameTexts[index_of(kName)], "_ptsz");
+  return kPerThread && stream == nullptr ? reinterpret_cast<CuHandle>(std::uintptr_t{2}) : stream;
 }
 
 // Calls the driver's function; CUDA_ERROR_NOT_FOUND (NVML: FUNCTION_NOT_FOUND, 13) if it has none.

@@ -15,7 +15,7 @@ asm(".hidden berth_guard_own_copy\n"
 
 namespace berth::guard {
 
-thread_local unsigned t_depth __attribute__((tls_model("initial-exec")));
+thread_local std::uintptr_t t_inside __attribute__((tls_model("initial-exec")));
 
 namespace {
 
@@ -26,10 +26,18 @@ bool is_ours(const void* pointer) {
   return false;
 }
 
+// True if the question comes from inside one of our own calls.
+[[gnu::always_inline]] inline bool is_driver_asking() {
+  return is_inside_above(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
+}
+
 // What the dynamic linker would have answered is `found`, perhaps one of our own exports.
 void* answer(int index, void* found) {
   const auto name = static_cast<Name>(index);
-  if (found != nullptr && !is_ours(found)) remember(name, reinterpret_cast<FunctionPointer>(found));
+  if (found != nullptr && !is_ours(found)) {
+    keep_library(name);  // a remembered function must not be unloaded
+    remember(name, reinterpret_cast<FunctionPointer>(found));
+  }
   FunctionPointer real = real_pointer(name);
   if (real == nullptr || found == nullptr) return nullptr;  // never more than the driver has
   if (!is_wanted(name)) return is_ours(found) ? reinterpret_cast<void*>(real) : found;
@@ -63,7 +71,7 @@ extern "C" __attribute__((visibility("hidden"), used)) Lookup berth_guard_dlsym(
     return {.value = reinterpret_cast<void*>(find), .ours = find == nullptr ? 1UL : 0UL};
   }
   const int index = (name[0] == 'c' || name[0] == 'n') ? exported_index(name) : -1;
-  if (index < 0 || t_depth != 0) return {.value = reinterpret_cast<void*>(find), .ours = 0};
+  if (index < 0 || is_driver_asking()) return {.value = reinterpret_cast<void*>(find), .ours = 0};
   return {.value = answer(index, find(handle, name)), .ours = 1};
 }
 
@@ -74,7 +82,7 @@ berth_guard_dlvsym(void* handle, const char* name, const char* version) {
     return {.value = reinterpret_cast<void*>(find), .ours = find == nullptr ? 1UL : 0UL};
   }
   const int index = (name[0] == 'c' || name[0] == 'n') ? exported_index(name) : -1;
-  if (index < 0 || t_depth != 0) return {.value = reinterpret_cast<void*>(find), .ours = 0};
+  if (index < 0 || is_driver_asking()) return {.value = reinterpret_cast<void*>(find), .ours = 0};
   return {.value = answer(index, find(handle, name, version)), .ours = 1};
 }
 

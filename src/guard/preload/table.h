@@ -74,6 +74,15 @@ class Table {
     return nullptr;
   }
 
+  // Calls `visit(value)` for every entry of a key.
+  template <typename Visit>
+  void each(std::uint64_t key, Visit&& visit) {
+    if (capacity_ == 0 || key == 0) return;
+    for (std::size_t at = home(key); items_[at].key != 0; at = next(at)) {
+      if (items_[at].key == key) visit(items_[at].value);
+    }
+  }
+
   // Takes the oldest entry of a key away. False: there is none.
   bool take(std::uint64_t key, std::uint64_t& value) {
     if (capacity_ == 0 || key == 0) return false;

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <vector>
 
-#include "fake/state/books.h"
 #include "grant/directory.h"
+#include "truth.h"
 #include "verbs.h"
 
 namespace berth::guard_test {
@@ -371,31 +371,6 @@ void step(World& w) {
   wrong_step(w);
 }
 
-// What the fake driver says this process holds on the first device, by family.
-std::uint64_t truth(std::string& families) {
-  static const char* why = nullptr;
-  static fake::Books* books = fake::Books::open_from_environment(&why);
-  if (books == nullptr) {
-    std::fprintf(stderr, "no state: %s\n", why);
-    std::exit(1);
-  }
-  const fake::State& state = books->state();
-  std::uint64_t sum = 0;
-  for (std::uint32_t slot = 0; slot < state.header.slots_high; ++slot) {
-    if (state.owners[slot].ready == 0 ||
-        state.owners[slot].pid != static_cast<std::uint32_t>(getpid())) {
-      continue;
-    }
-    const fake::Figures& figures = state.figures[0][slot];
-    sum += figures.total;
-    for (int i = 0; i < fake::kFamilies; ++i) {
-      families += std::string(fake::kFamilyNames[i]) + " " +
-                  std::to_string(figures.family[i].load()) + ", ";
-    }
-  }
-  return sum;
-}
-
 bool agrees(World& w, const grant::GrantDirectory& directory, std::uint64_t at) {
   w.cu.cuStreamSynchronize(w.stream);
   w.cu.cuCtxSynchronize();
@@ -407,7 +382,7 @@ bool agrees(World& w, const grant::GrantDirectory& directory, std::uint64_t at) 
     }
   }
   std::string families;
-  const std::uint64_t true_bytes = truth(families);
+  const std::uint64_t true_bytes = truth(0, &families);
   if (held == true_bytes) {
     w.recent.clear();
     return true;
