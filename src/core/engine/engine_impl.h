@@ -278,7 +278,9 @@ class Engine::Impl {
   void update_gang_reservation(PoolId pool);
   void drop_gang_reservation(PoolId pool);
   GangReservation plan_gang_ahead(WorkloadId head);
-  std::uint64_t beside_gangs(WorkloadId id, NodeId node) const;
+  std::vector<std::pair<Time, WorkloadId>> declared_ends() const;
+  std::vector<WorkloadId> by_emptiest_node() const;
+  std::vector<const GangReservation*> gangs_before(WorkloadId id) const;
   bool makes_way(const Entry& asking) const;
   Cause cause_beside_gangs(ShapeId shape, WorkloadId id, Cause cause) const;
   std::optional<EtaEstimate> eta_of_gang(WorkloadId head) const;

@@ -369,6 +369,7 @@ bool GangPlanner::place() {
   scratch_.undo_to(mark);
   const std::int64_t greedy_steps = steps_;
   budget_ += greedy_steps;
+  order_nodes();
   const bool found = search_node(0, {}, [] { return true; });
   shortage_.steps = steps_;
   if (!found) {

@@ -73,6 +73,7 @@ class GangPlanner {
   bool enough_room(std::size_t node, const NodeSet& set);
 
   // --- exact (gang_search.cc)
+  void order_nodes();
   bool search_node(std::size_t node, const NodeSet& set, const Next& next);
   bool search_inside(std::size_t node, const NodeSet& set, const Next& next);
   bool search_children(std::size_t node, std::size_t child, std::int64_t placed, const NodeSet& set,
@@ -82,7 +83,7 @@ class GangPlanner {
     std::size_t of_class = 0;
     std::size_t member = 0;    // of the class
     std::int64_t missing = 0;  // members still needed
-    std::size_t node = 0;      // members of a class go to ascending (node, places)
+    std::size_t node = 0;      // members of a class go to ascending (place in order_, places)
     std::uint64_t places = 0;
   };
   bool search_members(const std::vector<MemberClass>& classes, Position at, const NodeSet& set,
@@ -90,7 +91,7 @@ class GangPlanner {
   bool search_places(const std::vector<MemberClass>& classes, Position at, NodeId node,
                      std::uint64_t allowed, const NodeSet& set, const Next& next);
   bool try_places(WorkloadId member, NodeId node, std::uint64_t mask);
-  bool out_of_steps();
+  bool out_of_steps() const;
 
   Engine::Impl& engine_;
   const GangState& gang_;
@@ -100,7 +101,8 @@ class GangPlanner {
   GangShortage shortage_;
   std::int64_t steps_ = 0;
   std::int64_t budget_ = 0;
-  bool inexact_ = false;  // a shape was met whose every placement is not enumerated
+  std::vector<NodeId> order_;  // of the exact search: present nodes, by tie rank
+  bool inexact_ = false;       // a shape was met whose every placement is not enumerated
 };
 
 }  // namespace berth::core

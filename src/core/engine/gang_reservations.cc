@@ -70,6 +70,42 @@ void Engine::Impl::drop_gang_reservation(PoolId pool) {
   }
 }
 
+// What runs and says when it ends, in the order of its ends.
+std::vector<std::pair<Time, WorkloadId>> Engine::Impl::declared_ends() const {
+  std::vector<std::pair<Time, WorkloadId>> ends;
+  for (const std::vector<WorkloadId>& here : on_node_) {
+    for (const WorkloadId id : here) {
+      const std::optional<Time> end = entry(id).declared_end();
+      if (end.has_value() && entry(id).grant->state != GrantState::releasing) {
+        ends.emplace_back(std::max(*end, now), id);
+      }
+    }
+  }
+  std::ranges::sort(ends, [this](const auto& a, const auto& b) {
+    return std::tie(a.first, entry(a.second).uid) < std::tie(b.first, entry(b.second).uid);
+  });
+  return ends;
+}
+
+// What runs, node by node, those with the fewest grants first.
+std::vector<WorkloadId> Engine::Impl::by_emptiest_node() const {
+  std::map<std::pair<std::size_t, std::int64_t>, std::vector<WorkloadId>> by_number;
+  for (std::size_t i = 0; i < on_node_.size(); ++i) {
+    std::vector<WorkloadId> here = on_node_[i];
+    std::erase_if(
+        here, [this](WorkloadId id) { return entry(id).grant->state == GrantState::releasing; });
+    if (!here.empty()) {
+      const auto key = std::pair(here.size(), index.rank(NodeId(i)));
+      by_number.emplace(key, std::move(here));
+    }
+  }
+  std::vector<WorkloadId> order;
+  for (const auto& [number, here] : by_number) {
+    order.insert(order.end(), here.begin(), here.end());
+  }
+  return order;
+}
+
 // The earliest instant known at which the minimum fits.
 Engine::Impl::GangReservation Engine::Impl::plan_gang_ahead(WorkloadId head) {
   GangReservation plan{.holder = head, .planned_at = now};
@@ -103,22 +139,7 @@ Engine::Impl::GangReservation Engine::Impl::plan_gang_ahead(WorkloadId head) {
     }
     return low;
   };
-  std::vector<std::pair<Time, WorkloadId>> ends;
-  std::map<NodeId, std::vector<WorkloadId>> on;
-  for (std::size_t i = 0; i < on_node_.size(); ++i) {
-    for (const WorkloadId id : on_node_[i]) {
-      if (entry(id).grant->state == GrantState::releasing) {
-        continue;
-      }
-      on[NodeId(i)].push_back(id);
-      if (const std::optional<Time> end = entry(id).declared_end(); end.has_value()) {
-        ends.emplace_back(std::max(*end, now), id);
-      }
-    }
-  }
-  std::ranges::sort(ends, [this](const auto& a, const auto& b) {
-    return std::tie(a.first, entry(a.second).uid) < std::tie(b.first, entry(b.second).uid);
-  });
+  const std::vector<std::pair<Time, WorkloadId>> ends = declared_ends();
   std::vector<WorkloadId> order;
   for (const auto& [end, id] : ends) {
     order.push_back(id);
@@ -134,42 +155,30 @@ Engine::Impl::GangReservation Engine::Impl::plan_gang_ahead(WorkloadId head) {
     plan.at = count == 0 ? now : ends[count - 1].first;
     return plan;
   }
-  // No time: empty the nodes of the fewest grants.
-  std::vector<NodeId> nodes;
-  for (const auto& [node, ids] : on) {
-    nodes.push_back(node);
-  }
-  std::ranges::stable_sort(nodes, [&](NodeId a, NodeId b) {
-    return std::tuple(on[a].size(), index.rank(a)) < std::tuple(on[b].size(), index.rank(b));
-  });
-  order.clear();
-  for (const NodeId node : nodes) {
-    order.insert(order.end(), on[node].begin(), on[node].end());
-  }
-  const std::vector<WorkloadId> all = order;
-  if (fits(all, false)) {
-    (void)fits(prefix(first(all, prefix)), true);
+  order = by_emptiest_node();  // no time
+  if (fits(order, false)) {
+    (void)fits(prefix(first(order, prefix)), true);
   }
   return plan;
 }
 
-// What reservations of gangs leave of the node's device places.
-std::uint64_t Engine::Impl::beside_gangs(WorkloadId id, NodeId node) const {
-  std::uint64_t allowed = ~std::uint64_t{0};
+// The reservations of gangs that keep the workload out.
+std::vector<const Engine::Impl::GangReservation*> Engine::Impl::gangs_before(WorkloadId id) const {
+  std::vector<const GangReservation*> before;
   const Entry& asking = entry(id);
   for (const auto& [pool, reservation] : gang_reservations_) {
-    const auto held = reservation.places.find(node);
-    if (held == reservation.places.end() || reservation.holder == id ||
-        asking.gang == reservation.holder || ordered_before(id, reservation.holder)) {
+    if (reservation.places.empty() || reservation.holder == id ||
+        asking.gang == reservation.holder || makes_way(asking) ||
+        ordered_before(id, reservation.holder)) {
       continue;
     }
     const bool over_in_time = reservation.timed && asking.options.max_run.has_value() &&
                               now + *asking.options.max_run <= reservation.at;
-    if (!over_in_time && !makes_way(asking)) {
-      allowed &= ~held->second;
+    if (!over_in_time) {
+      before.push_back(&reservation);
     }
   }
-  return allowed;
+  return before;
 }
 
 // Marked as backfill: it leaves, without any further right, when the reservation becomes due.

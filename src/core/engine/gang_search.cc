@@ -7,7 +7,18 @@
 
 namespace berth::core {
 
-bool GangPlanner::out_of_steps() { return steps_ >= budget_; }
+void GangPlanner::order_nodes() {
+  engine_.index.settle();
+  order_.clear();
+  for (std::size_t i = 0; i < engine_.fleet.node_slots(); ++i) {
+    if (engine_.fleet.present(NodeId(i))) {
+      order_.emplace_back(i);
+    }
+  }
+  std::ranges::sort(order_, {}, [this](NodeId node) { return engine_.index.rank(node); });
+}
+
+bool GangPlanner::out_of_steps() const { return steps_ >= budget_; }
 
 bool GangPlanner::search_node(std::size_t node, const NodeSet& set, const Next& next) {
   const GangNode& group = gang_.nodes[node];
@@ -77,11 +88,8 @@ bool GangPlanner::search_members(const std::vector<MemberClass>& classes, Positi
   }
   const MemberClass& members = classes[at.of_class];
   if (at.member < members.members.size()) {
-    for (std::size_t i = at.node; i < engine_.fleet.node_slots(); ++i) {
-      const NodeId node(i);
-      if (!engine_.fleet.present(node)) {
-        continue;
-      }
+    for (std::size_t i = at.node; i < order_.size(); ++i) {
+      const NodeId node = order_[i];
       ++steps_;
       const std::optional<std::uint64_t> allowed =
           allowed_on(members.members[at.member], node, set);

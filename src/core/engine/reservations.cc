@@ -479,24 +479,37 @@ std::optional<std::uint64_t> Engine::Impl::allowed_on(const Reservation& reserva
   return allowed;
 }
 
+// Whose reservations bind is decided once: while a gang is being placed its queue holds more with
+// each member, and what is before it must not change with the order in which nodes are tried.
 GuardRule Engine::Impl::guard_for(WorkloadId id) const {
   if (guards_.empty()) {
     return {};
   }
-  return [this, id](NodeId node) -> std::optional<std::uint64_t> {
+  std::vector<const Reservation*> before;
+  for (const auto& [pool, reservation] : reservations_) {
+    if (!reservation.node.is_none() && reservation.holder != id &&
+        !ordered_before(id, reservation.holder)) {
+      before.push_back(&reservation);
+    }
+  }
+  return [this, id, before = std::move(before),
+          gangs = gangs_before(id)](NodeId node) -> std::optional<std::uint64_t> {
     std::uint64_t allowed = ~std::uint64_t{0};
-    for (const auto& [pool, reservation] : reservations_) {
-      if (reservation.node != node || reservation.holder == id ||
-          ordered_before(id, reservation.holder)) {
+    for (const Reservation* reservation : before) {
+      if (reservation->node != node) {
         continue;
       }
-      const std::optional<std::uint64_t> part = allowed_on(reservation, id, node);
+      const std::optional<std::uint64_t> part = allowed_on(*reservation, id, node);
       if (!part.has_value()) {
         return std::nullopt;
       }
       allowed &= *part;
     }
-    return allowed & beside_gangs(id, node);
+    for (const GangReservation* gang : gangs) {
+      const auto held = gang->places.find(node);
+      allowed &= held == gang->places.end() ? ~std::uint64_t{0} : ~held->second;
+    }
+    return allowed;
   };
 }
 
