@@ -269,17 +269,17 @@ std::vector<AuditFinding> GrantDirectory::audit() {
     const guard::DeviceBooks books = guard::books_of(view, device);
     // A busy word changes while the slots are read; then it is looked at again, not for ever.
     for (int attempt = 0; attempt < 100 && !finding.exact; ++attempt) {
-      const std::uint64_t word = access.load(*books.word);
+      const std::uint64_t word = DirectAccess::load(*books.word);
       std::uint64_t sum = 0;
       for (std::uint32_t slot = 0; slot < view.n_slots(); ++slot)
         sum += std::min(guard::peek_slot(access, books, slot), guard::kMaxBytes);
       finding.charged = memory_of(guard::bytes_of(word));
       finding.held = memory_of(sum);
-      finding.exact = access.load(*books.word) == word;
+      finding.exact = DirectAccess::load(*books.word) == word;
       if (!finding.exact || sum == guard::bytes_of(word)) continue;
       const std::uint64_t right = guard::pack_word(std::min(sum, guard::kMaxBytes),
                                                    guard::slot_of(word), guard::number_of(word));
-      finding.repaired = access.exchange(*books.word, word, right);
+      finding.repaired = DirectAccess::exchange(*books.word, word, right);
       finding.exact = finding.repaired;
     }
     findings.push_back(finding);

@@ -28,7 +28,7 @@ inline std::uint64_t start_time_of(std::uint32_t pid, char* name = nullptr) {
   path.add("/proc/").number(pid).add("/stat");
   const int fd = sys::open(path.c_str(), O_RDONLY);
   if (fd < 0) return 0;
-  char stat[512];
+  char stat[512] = {};
   const sys::Word got = sys::read(fd, stat, sizeof(stat) - 1);
   sys::close(fd);
   if (got <= 0) return 0;
@@ -94,7 +94,7 @@ inline Mapped maps_inode(std::uint32_t pid, std::uint64_t inode) {
   path.add("/proc/").number(pid).add("/maps");
   const int fd = sys::open(path.c_str(), O_RDONLY);
   if (fd < 0) return Mapped::unknown;
-  char buffer[1024];
+  char buffer[1024] = {};
   char line[128];
   std::size_t length = 0;
   Mapped result = Mapped::no;

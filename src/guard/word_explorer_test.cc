@@ -253,6 +253,7 @@ class Explorer {
       ++p.at;
       p.log = {};
       if (!worker) p = Process::with(-1);
+      // NOLINTNEXTLINE(bugprone-empty-catch): one access was made, which is all
     } catch (const Stopped&) {
     }
     state.memory = image();

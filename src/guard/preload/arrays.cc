@@ -45,8 +45,8 @@ Format format_of(unsigned format) {
     case 0xb0: return {Unit::half_bytes, 3};  // NV12
     case 0xa2:
     case 0xa5: return {Unit::half_bytes, 4};  // NV16, YUY2
-    case 0x9f:
-    case 0xa1: return {Unit::half_bytes, 6};  // P010, P016
+    case 0x9f:                                // P010
+    case 0xa1:                                // P016
     case 0xb2:
     case 0xb4:
     case 0xb5: return {Unit::half_bytes, 6};

@@ -13,8 +13,8 @@ namespace berth::guard {
 
 namespace {
 
-constexpr std::uint64_t kSweepEvery_ns = 10'000'000;
-constexpr std::uint64_t kClaimEvery_ns = 10'000'000;
+constexpr std::uint64_t kSweepEveryNs = 10'000'000;
+constexpr std::uint64_t kClaimEveryNs = 10'000'000;
 constexpr int kHighDescriptor = 512;  // out of the way of programs that count on low numbers
 
 DeviceBooks books(int target) {
@@ -82,7 +82,7 @@ std::uint32_t slot_of_process(Local& own) {
   const ErrorKeeper keeper;
   // There was none, or no descriptor to open the account with; that may have changed.
   const std::uint64_t now = sys::monotonic_ns();
-  if (slot == kSlotless && now - own.last_claim_ns.load() < kClaimEvery_ns) return kSlotless;
+  if (slot == kSlotless && now - own.last_claim_ns.load() < kClaimEveryNs) return kSlotless;
   if (!own.claiming.exchange(true, std::memory_order_acq_rel)) {
     own.last_claim_ns.store(now);
     slot = claim(own);
@@ -114,7 +114,7 @@ bool change(Local& own, std::uint32_t slot, int target, std::int64_t delta, std:
 bool sweep(Local& own) {
   const std::uint64_t now = sys::monotonic_ns();
   const std::uint64_t last = own.last_sweep_ns.load(std::memory_order_acquire);
-  if (last != 0 && now - last < kSweepEvery_ns) return false;
+  if (last != 0 && now - last < kSweepEveryNs) return false;
   if (own.sweeping.exchange(true, std::memory_order_acq_rel)) return false;
   own.last_sweep_ns.store(now, std::memory_order_release);
   // With locks of their own: this process's descriptor may be closed, or two threads may sweep.

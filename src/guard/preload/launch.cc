@@ -11,11 +11,11 @@ thread_local ThreadBudget t_budget __attribute__((tls_model("initial-exec")));
 
 namespace {
 
-constexpr std::int64_t kFirstGuess_ns = 20'000;
-constexpr std::int64_t kBatch_ns = 2'000'000;       // times the share
-constexpr std::int64_t kCapacity_ns = 100'000'000;  // times the share
-constexpr std::uint64_t kSlice_ns = 5'000'000;
-constexpr std::int64_t kLongest_ns = 60'000'000'000;  // no estimate is taken for more
+constexpr std::int64_t kFirstGuessNs = 20'000;
+constexpr std::int64_t kBatchNs = 2'000'000;       // times the share
+constexpr std::int64_t kCapacityNs = 100'000'000;  // times the share
+constexpr std::uint64_t kSliceNs = 5'000'000;
+constexpr std::int64_t kLongestNs = 60'000'000'000;  // no estimate is taken for more
 constexpr std::int64_t kWhole = 1000;
 
 enum SampleState : std::uint8_t { sample_idle, sample_open, sample_closed };
@@ -36,18 +36,18 @@ DeviceAccount& account(int target) {
 void refill(DeviceAccount& device, std::int64_t share) {
   const std::uint64_t now = sys::monotonic_ns();
   std::uint64_t last = device.refill_ns.load(std::memory_order_acquire);
-  if (now <= last && last - now < std::uint64_t{kSlice_ns} * 1000) return;
+  if (now <= last && last - now < std::uint64_t{kSliceNs} * 1000) return;
   std::uint64_t elapsed = now - last;  // a clock from the future (garbage) counts as long ago
-  const auto most = static_cast<std::uint64_t>(kCapacity_ns);
+  const auto most = static_cast<std::uint64_t>(kCapacityNs);
   if (elapsed > most) elapsed = most;
   if (!device.refill_ns.compare_exchange_strong(last, now, std::memory_order_acq_rel)) return;
-  const std::int64_t capacity = kCapacity_ns * share / kWhole;
+  const std::int64_t capacity = kCapacityNs * share / kWhole;
   const std::int64_t due = static_cast<std::int64_t>(elapsed) * share / kWhole;
   std::int64_t tokens = device.tokens.load(std::memory_order_acquire);
   std::int64_t next = 0;
   do {
     // The longest debt is one kernel of every process; more is garbage.
-    const std::int64_t from = tokens < -kLongest_ns || tokens > kCapacity_ns ? 0 : tokens;
+    const std::int64_t from = tokens < -kLongestNs || tokens > kCapacityNs ? 0 : tokens;
     next = from + due < capacity ? from + due : capacity;
   } while (!device.tokens.compare_exchange_weak(tokens, next, std::memory_order_acq_rel));
 }
@@ -58,8 +58,8 @@ std::int64_t draw(int target, std::int64_t debt) {
   const ErrorKeeper keeper;
   for (;;) {
     const std::int64_t share = share_of(target);
-    const std::int64_t batch = kBatch_ns * share / kWhole;
-    if (share == kWhole) return debt + kBatch_ns;
+    const std::int64_t batch = kBatchNs * share / kWhole;
+    if (share == kWhole) return debt + kBatchNs;
     refill(device, share);
     std::int64_t tokens = device.tokens.load(std::memory_order_acquire);
     while (tokens > 0) {
@@ -70,8 +70,8 @@ std::int64_t draw(int target, std::int64_t debt) {
     }
     const auto dry = static_cast<std::uint64_t>(1 - tokens);
     const std::uint64_t wait =
-        dry > kSlice_ns ? kSlice_ns : dry * kWhole / static_cast<std::uint64_t>(share);
-    sys::sleep_until(sys::monotonic_ns() + (wait > kSlice_ns ? kSlice_ns : wait));
+        dry > kSliceNs ? kSliceNs : dry * kWhole / static_cast<std::uint64_t>(share);
+    sys::sleep_until(sys::monotonic_ns() + (wait > kSliceNs ? kSliceNs : wait));
   }
 }
 
@@ -90,7 +90,7 @@ void read_sample(Local& own, Context& context) {
   if (driver<Name::cuEventElapsedTime>(&milliseconds, context.start, context.end) == kCudaSuccess &&
       milliseconds >= 0) {
     auto measured = static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6);
-    if (measured > kLongest_ns) measured = kLongest_ns;
+    if (measured > kLongestNs) measured = kLongestNs;
     Estimate& estimate = estimate_of(own, context.sampled);
     if (estimate.function.load() == reinterpret_cast<std::uint64_t>(context.sampled)) {
       const std::int64_t old = estimate.cost_ns.load(std::memory_order_relaxed);
@@ -135,7 +135,7 @@ void Launch::pay_slowly(CuHandle function, int target, Estimate& estimate) {
   if (target < 0 || target == kDenied || is_capturing(stream_)) return;
   const auto key = reinterpret_cast<std::uint64_t>(function);
   if (estimate.function.load(std::memory_order_relaxed) != key) {
-    estimate.cost_ns.store(kFirstGuess_ns, std::memory_order_relaxed);
+    estimate.cost_ns.store(kFirstGuessNs, std::memory_order_relaxed);
     estimate.measured.store(false, std::memory_order_relaxed);
     estimate.function.store(key, std::memory_order_release);
   }

@@ -9,7 +9,7 @@ namespace berth::guard {
 
 namespace {
 
-constexpr std::uint64_t kEvery_ns = 10'000'000'000U;
+constexpr std::uint64_t kEveryNs = 10'000'000'000U;
 constexpr std::uint64_t kMib = 1U << 20U;
 
 using Line = Text<640>;
@@ -31,7 +31,7 @@ bool may_print(int target, std::uint64_t& silent) {
   const std::uint64_t now = sys::monotonic_ns();
   const Locked locked(own.lock);
   Messages& messages = own.messages[target];
-  if (messages.last_ns != 0 && now - messages.last_ns < kEvery_ns) {
+  if (messages.last_ns != 0 && now - messages.last_ns < kEveryNs) {
     ++messages.silent;
     return false;
   }

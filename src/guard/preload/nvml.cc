@@ -53,7 +53,6 @@ constexpr std::uint8_t kPrivateTable[16] = {0x6c, 0x3e, 0xfe, 0xc4, 0x8f, 0xc9, 
                                             0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
 constexpr std::size_t kFirstListSlot = 213;
 constexpr std::size_t kTableSlots = 216;
-constexpr std::size_t kLeastBytes = 648;
 constexpr const char* kTestedDrivers[] = {"535.261.03", "580.65.06"};
 
 struct PrivateProcess {
@@ -162,7 +161,7 @@ const void* private_table_for(const void* table, const void* id) {
     if (bytes[i] != kPrivateTable[i]) return table;
   }
   const auto size = *static_cast<const std::size_t*>(table);
-  if (size <= kLeastBytes || size < kTableSlots * sizeof(void*) || size > (1U << 20U)) return table;
+  if (size < kTableSlots * sizeof(void*) || size > (1U << 20U)) return table;
   if (!is_tested_driver() || !is_nvidia_smi()) return table;
   if (const void* known = g_private_copy.load(std::memory_order_acquire)) return known;
   auto* copy = static_cast<void**>(

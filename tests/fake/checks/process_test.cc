@@ -132,7 +132,7 @@ TEST(FakeProcesses, TheLastRoomGoesToExactlyOneOfARace) {
         const int code = take(session, *family_named("linear"), 3 * kGiB);
         (void)std::fputc('y', file);
         (void)std::fflush(file);
-        while (std::fseek(file, 0, SEEK_END) == 0 && ftell(file) < 2 * kRacers)
+        while (std::fseek(file, 0, SEEK_END) == 0 && ftell(file) < 2L * kRacers)
           (void)usleep(100);
         _exit(code == 0 ? 10 : code == kOutOfMemory ? 20 : 30);
       }));
@@ -281,7 +281,8 @@ TEST(FakeProcesses, AnImporterKeepsExportedMemoryAlive) {
     EXPECT_EQ(session.calls.cuIpcCloseMemHandle(pointer), 0);
   });
   ASSERT_TRUE(imported.wait());
-  EXPECT_EQ(machine.used(), 64 * kMiB + 2 * 128 * kMiB) << "counted once, for the exporter";
+  EXPECT_EQ(machine.used(), 64 * kMiB + std::size_t{2} * 128 * kMiB)
+      << "counted once, for the exporter";
   (void)kill(exporter, SIGKILL);
   EXPECT_EQ(wait_for(exporter), -SIGKILL);
   const nlohmann::json process = dump_of(machine)["devices"][0]["processes"][0];
@@ -322,7 +323,6 @@ TEST(FakeProcesses, SeeTheDevicesTheyAreGiven) {
   const nlohmann::json devices = dump_of(machine)["devices"];
   const std::string second = devices[2]["uuid"];
   const auto names = [&](const char* visible) {
-    std::string found;
     machine.client([&] {
       (void)setenv("CUDA_VISIBLE_DEVICES", visible, 1);
       client::Calls calls;

@@ -101,6 +101,7 @@ BERTH_NVML nvmlDeviceGetClock(nvmlDevice_t device, int kind, int, unsigned int* 
 }
 
 // Cards for servers have no fan.
+// NOLINTNEXTLINE(readability-non-const-parameter): the driver's prototype
 BERTH_NVML nvmlDeviceGetFanSpeed(nvmlDevice_t device, unsigned int* speed) {
   NVML_ENTER_DEVICE(nvmlDeviceGetFanSpeed, device);
   return speed == nullptr ? kInvalidArgument : kNotSupported;

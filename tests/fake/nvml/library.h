@@ -34,7 +34,7 @@ class Library {
  public:
   nvmlReturn_t init();
   nvmlReturn_t shut_down();
-  bool is_up() const { return users_ > 0; }
+  bool is_up() const { return users_ > 0 && books_ != nullptr; }
   Books& books() { return *books_; }
   Books* books_if_any() { return books_; }
   State& state() { return books_->state(); }

@@ -9,7 +9,7 @@ namespace {
 constexpr unsigned int kMostInstances = 7;
 
 bool can_be_cut(const DeviceEntry& entry) {
-  return entry.parent < 0 && entry.major >= 8 && !(entry.major == 8 && entry.minor != 0);
+  return entry.parent < 0 && (entry.major > 8 || (entry.major == 8 && entry.minor == 0));
 }
 
 }  // namespace
