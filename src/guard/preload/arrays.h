@@ -13,40 +13,18 @@ struct ArrayShape {
   unsigned format = 0, channels = 0, flags = 0;
 };
 
-inline ArrayShape shape_of(const ArrayDescriptor& d) {
-  return {.width = d.width,
-          .height = d.height,
-          .depth = 0,
-          .format = d.format,
-          .channels = d.channels,
-          .flags = 0};
-}
-
-inline ArrayShape shape_of(const ArrayDescriptorV1& d) {
-  return {.width = d.width,
-          .height = d.height,
-          .depth = 0,
-          .format = d.format,
-          .channels = d.channels,
-          .flags = 0};
-}
-
-inline ArrayShape shape_of(const Array3dDescriptor& d) {
-  return {.width = d.width,
-          .height = d.height,
-          .depth = d.depth,
-          .format = d.format,
-          .channels = d.channels,
-          .flags = d.flags};
-}
-
-inline ArrayShape shape_of(const Array3dDescriptorV1& d) {
-  return {.width = d.width,
-          .height = d.height,
-          .depth = d.depth,
-          .format = d.format,
-          .channels = d.channels,
-          .flags = d.flags};
+// The shape of any of the driver's descriptors: of two dimensions, or with depth and flags.
+template <typename Descriptor>
+ArrayShape shape_of(const Descriptor& descriptor) {
+  ArrayShape shape{.width = descriptor.width,
+                   .height = descriptor.height,
+                   .format = descriptor.format,
+                   .channels = descriptor.channels};
+  if constexpr (requires { descriptor.depth; }) {
+    shape.depth = descriptor.depth;
+    shape.flags = descriptor.flags;
+  }
+  return shape;
 }
 
 // Format size · channels · extent · layers, over all mip levels, rounded up to 512 B.

@@ -10,8 +10,6 @@
 namespace berth::fake::checks {
 namespace {
 
-nlohmann::json dump_of(const Machine& machine) { return nlohmann::json::parse(machine.dump()); }
-
 using client::family_named;
 using client::Session;
 
@@ -54,16 +52,7 @@ TEST(FakeFaults, ProbabilityHitsTheSameCallsWithTheSameSeed) {
     const Machine machine("1x16GiB");
     ASSERT_EQ(machine.tool({"fail", "cuMemAlloc_v2", "--probability", "0.3", "--seed", "7"}).exit,
               0);
-    const std::string path = machine.folder() + "/codes";
-    machine.client([&] {
-      FILE* file = std::fopen(path.c_str(), "w");
-      (void)std::fputs(codes_of(open_session(), 40).c_str(), file);
-      (void)std::fclose(file);
-    });
-    FILE* file = std::fopen(path.c_str(), "r");
-    char text[256] = {};
-    (void)!std::fgets(text, sizeof text, file);
-    (void)std::fclose(file);
+    const std::string text = machine.client_says([] { return codes_of(open_session(), 40); });
     if (round == 0) first = text;
     EXPECT_EQ(first, text);
     const std::uint64_t hits = dump_of(machine)["faults"][0]["hits"];

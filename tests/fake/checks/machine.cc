@@ -5,7 +5,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <poll.h>
+#include <sstream>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,6 +101,14 @@ std::uint64_t Machine::used(int device) const {
       .get<std::uint64_t>();
 }
 
+std::string Machine::client_says(const std::function<std::string()>& body) const {
+  const std::string path = folder_ + "/said";
+  client([&] { std::ofstream(path) << body(); });
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
 pid_t Machine::start(const std::function<void()>& body, const std::string& line) const {
   const int failed_before = failures();
   const pid_t pid = fork();
@@ -119,6 +129,8 @@ pid_t Machine::start(const std::function<void()>& body, const std::string& line)
 void Machine::client(const std::function<void()>& body, const std::string& line) const {
   EXPECT_EQ(wait_for(start(body, line)), 0) << "the client process has failed (see above)";
 }
+
+nlohmann::json dump_of(const Machine& machine) { return nlohmann::json::parse(machine.dump()); }
 
 int wait_for(pid_t pid) {
   int status = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json_fwd.hpp>
 
 #include "clients/families.h"
 
@@ -40,6 +41,8 @@ class Machine {
   // Runs `body` in a new process that sees this machine, with the driver library of `line` ("" =
   // every name). What fails in there fails the test.
   void client(const std::function<void()>& body, const std::string& line = "") const;
+  // The same for what a client has to tell: the text that `body` returns there.
+  std::string client_says(const std::function<std::string()>& body) const;
   // The same without waiting: the process lives until it is told to go on, and `body` may block.
   pid_t start(const std::function<void()>& body, const std::string& line = "") const;
 
@@ -47,6 +50,8 @@ class Machine {
   std::string folder_;
   std::string state_;
 };
+
+nlohmann::json dump_of(const Machine& machine);
 
 // Waits for a process; its exit status, or -signal.
 int wait_for(pid_t pid);

@@ -6,8 +6,6 @@
 namespace berth::fake::checks {
 namespace {
 
-nlohmann::json dump_of(const Machine& machine) { return nlohmann::json::parse(machine.dump()); }
-
 using client::all_families;
 using client::Family;
 using client::Session;

@@ -9,8 +9,6 @@
 namespace berth::fake::checks {
 namespace {
 
-nlohmann::json dump_of(const Machine& machine) { return nlohmann::json::parse(machine.dump()); }
-
 using client::family_named;
 using client::Session;
 using Device = void*;

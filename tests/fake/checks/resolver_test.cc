@@ -13,8 +13,6 @@
 namespace berth::fake::checks {
 namespace {
 
-nlohmann::json dump_of(const Machine& machine) { return nlohmann::json::parse(machine.dump()); }
-
 struct Row {
   std::string symbol;
   std::string base;

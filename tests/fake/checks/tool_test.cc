@@ -11,8 +11,6 @@
 namespace berth::fake::checks {
 namespace {
 
-nlohmann::json dump_of(const Machine& machine) { return nlohmann::json::parse(machine.dump()); }
-
 TEST(FakeTool, UuidsAreThoseOfTheRestOfTheProject) {
   const Machine machine("n1=2x16GiB,n2=3x80GiB:H100", {"--node", "n2"});
   const auto fleet = scenario::fleet_from_spec("n1=2x16GiB,n2=3x80GiB:H100");

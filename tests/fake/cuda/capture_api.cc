@@ -153,11 +153,7 @@ BERTH_STREAM_CALL(cuStreamEndCapture, ptsz, (CUstream stream, CUgraph* graph), (
 
 static CUresult cuStreamIsCapturing_body(const char* entry, bool per_thread, CUstream handle,
                                          int* status) {
-  ENTER_AS(entry, status);
-  if (status == nullptr) return kInvalidValue;
-  BERTH_RESOLVE(handle, per_thread, stream);
-  *status = status_of(*stream);
-  return kSuccess;
+  return tell(entry, per_thread, handle, status, status_of);
 }
 BERTH_STREAM_CALL(cuStreamIsCapturing, ptsz, (CUstream stream, int* status), (stream, status))
 

@@ -22,6 +22,26 @@ CUresult pitch_of(std::size_t width, std::size_t height, unsigned int element, s
   return kSuccess;
 }
 
+// Both forms of the call; `take` says where in the address space.
+template <class Take, class Pointer, class Size>
+CUresult allocate_pitched(Take&& take, Pointer* pointer, Size* pitch, std::size_t width,
+                          std::size_t height, unsigned int element) {
+  BERTH_CONTEXT(context);
+  if (pointer == nullptr || pitch == nullptr) return kInvalidValue;
+  std::size_t row = 0;
+  std::uint64_t bytes = 0;
+  if (const CUresult code = pitch_of(width, height, element, &row, &bytes); code != kSuccess) {
+    return code;
+  }
+  const Guard guard(driver().lock);
+  Block* block = nullptr;
+  const CUresult code = take(*context, BlockKind::pitched, Family::pitched, bytes, &block);
+  if (code != kSuccess) return code;
+  *pointer = static_cast<Pointer>(block->base);
+  *pitch = static_cast<Size>(row);
+  return kSuccess;
+}
+
 constexpr unsigned int kAttachGlobal = 1;
 constexpr unsigned int kAttachSingle = 4;
 
@@ -30,39 +50,13 @@ constexpr unsigned int kAttachSingle = 4;
 BERTH_CUDA cuMemAllocPitch_v2(CUdeviceptr* pointer, std::size_t* pitch, std::size_t width,
                               std::size_t height, unsigned int element) {
   ENTER(cuMemAllocPitch_v2, pointer, pitch);
-  BERTH_CONTEXT(context);
-  if (pointer == nullptr || pitch == nullptr) return kInvalidValue;
-  std::size_t row = 0;
-  std::uint64_t bytes = 0;
-  if (const CUresult code = pitch_of(width, height, element, &row, &bytes); code != kSuccess) {
-    return code;
-  }
-  const Guard guard(driver().lock);
-  Block* block = nullptr;
-  const CUresult code = allocate(*context, BlockKind::pitched, Family::pitched, bytes, &block);
-  if (code != kSuccess) return code;
-  *pointer = block->base;
-  *pitch = row;
-  return kSuccess;
+  return allocate_pitched(allocate, pointer, pitch, width, height, element);
 }
 
 BERTH_CUDA cuMemAllocPitch(CUdeviceptr_v1* pointer, unsigned int* pitch, unsigned int width,
                            unsigned int height, unsigned int element) {
   ENTER(cuMemAllocPitch, pointer, pitch);
-  BERTH_CONTEXT(context);
-  if (pointer == nullptr || pitch == nullptr) return kInvalidValue;
-  std::size_t row = 0;
-  std::uint64_t bytes = 0;
-  if (const CUresult code = pitch_of(width, height, element, &row, &bytes); code != kSuccess) {
-    return code;
-  }
-  const Guard guard(driver().lock);
-  Block* block = nullptr;
-  const CUresult code = allocate_low(*context, BlockKind::pitched, Family::pitched, bytes, &block);
-  if (code != kSuccess) return code;
-  *pointer = static_cast<CUdeviceptr_v1>(block->base);
-  *pitch = static_cast<unsigned int>(row);
-  return kSuccess;
+  return allocate_pitched(allocate_low, pointer, pitch, width, height, element);
 }
 
 BERTH_CUDA cuMemAllocManaged(CUdeviceptr* pointer, std::size_t bytes, unsigned int flags) {

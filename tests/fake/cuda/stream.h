@@ -87,3 +87,17 @@ void drop_streams(Context& context);
   if (const CUresult bad = ::berth::fake::cuda::current_context(&name); \
       bad != ::berth::fake::cuda::kSuccess)                             \
   return bad
+
+namespace berth::fake::cuda {
+
+// A call that tells one thing about a stream: what `read(stream)` answers.
+template <class Value, class Read>
+CUresult tell(const char* entry, bool per_thread, CUstream handle, Value* out, Read&& read) {
+  ENTER_AS(entry, out);
+  if (out == nullptr) return kInvalidValue;
+  BERTH_RESOLVE(handle, per_thread, stream);
+  *out = read(*stream);
+  return kSuccess;
+}
+
+}  // namespace berth::fake::cuda

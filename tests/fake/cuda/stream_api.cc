@@ -85,51 +85,34 @@ BERTH_STREAM_CALL(cuStreamQuery, ptsz, (CUstream stream), (stream))
 
 static CUresult cuStreamGetPriority_body(const char* entry, bool per_thread, CUstream handle,
                                          int* priority) {
-  ENTER_AS(entry, priority);
-  if (priority == nullptr) return kInvalidValue;
-  BERTH_RESOLVE(handle, per_thread, stream);
-  *priority = stream->priority;
-  return kSuccess;
+  return tell(entry, per_thread, handle, priority,
+              [](const Stream& stream) { return stream.priority; });
 }
 BERTH_STREAM_CALL(cuStreamGetPriority, ptsz, (CUstream stream, int* priority), (stream, priority))
 
 static CUresult cuStreamGetFlags_body(const char* entry, bool per_thread, CUstream handle,
                                       unsigned int* flags) {
-  ENTER_AS(entry, flags);
-  if (flags == nullptr) return kInvalidValue;
-  BERTH_RESOLVE(handle, per_thread, stream);
-  *flags = stream->flags;
-  return kSuccess;
+  return tell(entry, per_thread, handle, flags, [](const Stream& stream) { return stream.flags; });
 }
 BERTH_STREAM_CALL(cuStreamGetFlags, ptsz, (CUstream stream, unsigned int* flags), (stream, flags))
 
 static CUresult cuStreamGetId_body(const char* entry, bool per_thread, CUstream handle,
                                    unsigned long long* id) {
-  ENTER_AS(entry, id);
-  if (id == nullptr) return kInvalidValue;
-  BERTH_RESOLVE(handle, per_thread, stream);
-  *id = stream->id;
-  return kSuccess;
+  return tell(entry, per_thread, handle, id, [](const Stream& stream) { return stream.id; });
 }
 BERTH_STREAM_CALL(cuStreamGetId, ptsz, (CUstream stream, unsigned long long* id), (stream, id))
 
 static CUresult cuStreamGetCtx_body(const char* entry, bool per_thread, CUstream handle,
                                     CUcontext* context) {
-  ENTER_AS(entry, context);
-  if (context == nullptr) return kInvalidValue;
-  BERTH_RESOLVE(handle, per_thread, stream);
-  *context = stream->context;
-  return kSuccess;
+  return tell(entry, per_thread, handle, context,
+              [](const Stream& stream) { return stream.context; });
 }
 BERTH_STREAM_CALL(cuStreamGetCtx, ptsz, (CUstream stream, CUcontext* context), (stream, context))
 
 static CUresult cuStreamGetDevice_body(const char* entry, bool per_thread, CUstream handle,
                                        CUdevice* device) {
-  ENTER_AS(entry, device);
-  if (device == nullptr) return kInvalidValue;
-  BERTH_RESOLVE(handle, per_thread, stream);
-  *device = stream->context->device;
-  return kSuccess;
+  return tell(entry, per_thread, handle, device,
+              [](const Stream& stream) { return stream.context->device; });
 }
 BERTH_STREAM_CALL(cuStreamGetDevice, ptsz, (CUstream stream, CUdevice* device), (stream, device))
 
