@@ -55,6 +55,7 @@ std::uint32_t add(Local& own, CuHandle handle, const Context& like, int target) 
     entry.initial[limit] = 0;
   }
   entry.created_here = like.created_here;
+  entry.attached = 0;
   entry.sample.store(0);
   entry.start = nullptr;  // the events of a former context died with it
   entry.end = nullptr;
@@ -138,6 +139,30 @@ void context_gone(CuHandle context) {
   if (own == nullptr || context == nullptr) return;
   const std::uint32_t at = find_entry(*own, key_of(context));
   if (at != kContexts) forget(*own, at);
+}
+
+void context_attached(CuHandle context) {
+  current_place();  // enters the context if nobody saw it created
+  Local& own = *local();
+  const std::uint32_t at = find_entry(own, key_of(context));
+  if (at == kContexts) return;
+  const Locked locked(own.lock);
+  ++own.contexts[at].attached;
+}
+
+void context_detached(CuHandle context) {
+  Local& own = *local();
+  const std::uint32_t at = find_entry(own, key_of(context));
+  if (at == kContexts) return;
+  {
+    const Locked locked(own.lock);
+    std::uint32_t& attached = own.contexts[at].attached;
+    if (attached != 0) {
+      --attached;
+      return;
+    }
+  }
+  forget(own, at);
 }
 
 bool is_primary_active(CuDevice device) {

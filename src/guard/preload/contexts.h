@@ -32,6 +32,10 @@ void enter_context(CuHandle context, CuDevice device, std::uint64_t charged, boo
 // The driver destroyed it: its objects, its charge and its limits' charge go.
 void context_gone(CuHandle context);
 
+// One more user of a context; one less, and with the last it is gone.
+void context_attached(CuHandle context);
+void context_detached(CuHandle context);
+
 // True if the device's primary context lives, as far as the driver tells.
 bool is_primary_active(CuDevice device);
 // True if it is charged already.

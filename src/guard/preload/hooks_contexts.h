@@ -50,6 +50,23 @@ int ctx_destroy(CuHandle context) {
   return code;
 }
 
+// A context has as many users as it was attached; the last one's detach destroys it.
+template <Name kName>
+int ctx_attach(CuHandle* out, unsigned flags) {
+  const Call call;
+  const int code = driver<kName>(out, flags);
+  if (code == kCudaSuccess && out != nullptr && call.counts()) context_attached(*out);
+  return code;
+}
+
+template <Name kName>
+int ctx_detach(CuHandle context) {
+  const Call call;
+  const int code = driver<kName>(context);
+  if (code == kCudaSuccess && call.counts()) context_detached(context);
+  return code;
+}
+
 // The primary context is one, however often it is retained and by whom.
 template <Name kName>
 int primary_retain(CuHandle* out, CuDevice device) {

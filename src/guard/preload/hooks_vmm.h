@@ -81,4 +81,43 @@ int mem_import(CuAllocation* out, void* os_handle, int type) {
   return code;
 }
 
+// A multicast object has no memory of its own; it keeps what is bound to it.
+template <Name kName>
+int multicast_create(CuAllocation* out, const void* prop) {
+  const Call call;
+  const int code = driver<kName>(out, prop);
+  if (code == kCudaSuccess && out != nullptr && call.counts()) {
+    backing_created(*out, kUntouched, 0);
+  }
+  return code;
+}
+
+template <Name kName>
+int multicast_bind(CuAllocation group, Size offset, CuAllocation memory, Size memory_offset,
+                   Size bytes, Flags64 flags) {
+  const Call call;
+  const int code = driver<kName>(group, offset, memory, memory_offset, bytes, flags);
+  if (code == kCudaSuccess && call.counts()) group_bound(group, offset, memory);
+  return code;
+}
+
+template <Name kName>
+int multicast_bind_address(CuAllocation group, Size offset, CuPtr address, Size bytes,
+                           Flags64 flags) {
+  const Call call;
+  const int code = driver<kName>(group, offset, address, bytes, flags);
+  if (code == kCudaSuccess && call.counts()) group_bound_at(group, offset, address);
+  return code;
+}
+
+template <Name kName>
+int multicast_unbind(CuAllocation group, CuDevice device, Size offset, Size bytes) {
+  const Call call;
+  const int code = driver<kName>(group, device, offset, bytes);
+  if (code == kCudaSuccess && call.counts()) {
+    group_unbound(group, target_of_device(device), offset, bytes);
+  }
+  return code;
+}
+
 }  // namespace berth::guard::hooks

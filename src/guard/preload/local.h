@@ -75,6 +75,7 @@ struct Context {
   std::uint64_t limits[3];   // for raised context limits, by CU_LIMIT_*
   std::uint64_t initial[3];  // their values before the first change, plus one; 0: none yet
   bool created_here;         // by a visible cuCtxCreate, so not a primary one
+  std::uint32_t attached;    // further users, by cuCtxAttach
   // A pair of events around one launch (launch.h).
   std::atomic<std::uint8_t> sample;
   void* start;
@@ -138,7 +139,8 @@ struct Local {
 
   Table pointers;  // pointers and arrays -> Held (books.h)
   Table handles;   // allocation handles -> index of a Backing
-  Table mappings;  // mapped addresses -> index of a Backing and size in granules
+  Table mappings;  // mapped addresses -> index of a Backing and size in pages
+  Table bindings;  // multicast objects and offsets -> index of a Backing (vmm.cc)
   Table graphs;    // executable graphs -> Held of their memory nodes
   Backing* backings;
   std::uint32_t n_backings;

@@ -63,11 +63,15 @@ constexpr int exported_index(const char* text) {
   return index >= 0 && same_text(kNameTexts[index], text) ? index : -1;
 }
 
+inline bool is_base_name(const char* text) {
+  const int index = kBaseSlots[name_hash(text, kBaseSeed)] - 1;
+  return index >= 0 && same_text(kBases[index].text, text);
+}
+
 // What (base name, version, flags) means, or nullptr if we hook nothing of that name.
 inline const Abi* find_abi(const char* text, int version, bool per_thread) {
-  const int index = kBaseSlots[name_hash(text, kBaseSeed)] - 1;
-  if (index < 0 || !same_text(kBases[index].text, text)) return nullptr;
-  const BaseName& base = kBases[index];
+  if (!is_base_name(text)) return nullptr;
+  const BaseName& base = kBases[kBaseSlots[name_hash(text, kBaseSeed)] - 1];
   const Abi* best = nullptr;
   for (const Abi* abi = kAbis + base.first; abi != kAbis + base.first + base.count; ++abi) {
     if (abi->first > version || (abi->per_thread && !per_thread)) continue;

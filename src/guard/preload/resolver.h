@@ -25,8 +25,11 @@ inline constexpr Flags64 kPerThreadStream = 2;
 template <typename Ask>
 void* hook_for(const char* symbol, void* pointer, int version, Flags64 flags, Ask&& ask) {
   const Abi* abi = find_abi(symbol, version, (flags & kPerThreadStream) != 0);
-  if (abi == nullptr) return pointer;
-  if (version > kNewestVersion) {
+  // A driver that takes the very symbol for a name, too.
+  const int exact = abi == nullptr && !is_base_name(symbol) ? exported_index(symbol) : -1;
+  if (abi == nullptr && exact < 0) return pointer;
+  const Name name = abi != nullptr ? abi->name : static_cast<Name>(exact);
+  if (abi != nullptr && version > kNewestVersion) {
     // A version we do not know: the same function as in the newest we do, or an unknown one.
     void* known = nullptr;
     if (ask(kNewestVersion, &known) != kCudaSuccess || known != pointer) {
@@ -34,9 +37,9 @@ void* hook_for(const char* symbol, void* pointer, int version, Flags64 flags, As
       return pointer;
     }
   }
-  remember(abi->name, reinterpret_cast<FunctionPointer>(pointer));
-  if (!is_wanted(abi->name)) return pointer;
-  return reinterpret_cast<void*>(kHooks[index_of(abi->name)]);
+  remember(name, reinterpret_cast<FunctionPointer>(pointer));
+  if (!is_wanted(name)) return pointer;
+  return reinterpret_cast<void*>(kHooks[index_of(name)]);
 }
 
 }  // namespace berth::guard

@@ -18,23 +18,43 @@ constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << kIndexBits) - 1;
 // key of a mapping.
 constexpr std::uint64_t kTileMark = 1;
 
+// The key of a binding: the index of the multicast object's backing, and the page it is bound at.
+// Several devices are bound at one place.
+constexpr unsigned kPageBits = 40;
+
+std::uint64_t binding_key(std::uint32_t group, std::uint64_t offset) {
+  return (std::uint64_t{group} + 1) << kPageBits | offset / kPage;
+}
+
+// What is given back once the lock is free.
 struct Freed {
-  int target = kUntouched;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes[kTargets] = {};
 };
 
 void give_back(const Freed& freed) {
-  if (freed.target >= 0) release(freed.target, freed.bytes);
+  for (int target = 0; target < kTargets; ++target)
+    release(target, freed.bytes[target]);
 }
 
 // Requires, for all of them: own.lock is held.
-Freed drop_reference(Local& own, std::uint32_t index) {
+// True if it was the last reference.
+bool drop_one(Local& own, std::uint32_t index, Freed& freed) {
   Backing& backing = own.backings[index];
-  if (--backing.references != 0) return {};
-  const Freed freed{.target = backing.target, .bytes = backing.bytes};
+  if (--backing.references != 0) return false;
+  if (backing.target >= 0) freed.bytes[backing.target] += backing.bytes;
   backing.next_free = own.free_backing;
   own.free_backing = index + 1;
-  return freed;
+  return true;
+}
+
+// With a multicast object go the references to what was bound to it, which is none itself.
+void drop_reference(Local& own, std::uint32_t index, Freed& freed) {
+  if (!drop_one(own, index, freed) || own.bindings.count() == 0) return;
+  own.bindings.take_if([&](std::uint64_t key, std::uint64_t part) {
+    if (key >> kPageBits != std::uint64_t{index} + 1) return false;
+    drop_one(own, static_cast<std::uint32_t>(part), freed);
+    return true;
+  });
 }
 
 bool take_place(Local& own, std::uint32_t& index) {
@@ -95,8 +115,25 @@ bool take_mapping(Local& own, std::uint64_t key, std::uint64_t& pages, Freed& fr
   std::uint64_t value = 0;
   if (!own.mappings.take(key, value)) return false;
   pages = value >> kIndexBits;
-  freed = drop_reference(own, static_cast<std::uint32_t>(value & kIndexMask));
+  drop_reference(own, static_cast<std::uint32_t>(value & kIndexMask), freed);
   return true;
+}
+
+// Adds a reference to the backing that is mapped around an address. False: none that we know.
+bool refer_mapped(Local& own, CuPtr address, std::uint32_t& index) {
+  const Locked locked(own.lock);
+  bool known = false;
+  own.mappings.take_if([&](std::uint64_t at, std::uint64_t value) {
+    const bool around =
+        (at & kTileMark) == 0 && address >= at && address - at < (value >> kIndexBits) * kPage;
+    if (around && !known) {
+      index = static_cast<std::uint32_t>(value & kIndexMask);
+      ++own.backings[index].references;
+      known = true;
+    }
+    return false;
+  });
+  return known;
 }
 
 }  // namespace
@@ -132,19 +169,8 @@ void backing_imported(CuAllocation handle) {
 void backing_retained(CuAllocation handle, CuPtr address) {
   Local& own = *local();
   std::uint32_t index = 0;
-  bool known = refer(own, handle, index);
-  if (!known) {
-    const Locked locked(own.lock);
-    // A handle that the driver made anew for the memory mapped around the address.
-    own.mappings.take_if([&](std::uint64_t at, std::uint64_t value) {
-      if (!known && address >= at && address - at < (value >> kIndexBits) * kPage) {
-        index = static_cast<std::uint32_t>(value & kIndexMask);
-        ++own.backings[index].references;
-        known = true;
-      }
-      return false;
-    });
-  }
+  // Or a handle that the driver made anew for the memory mapped around the address.
+  const bool known = refer(own, handle, index) || refer_mapped(own, address, index);
   if (known) enter(own.handles, handle, index);
 }
 
@@ -155,7 +181,7 @@ void backing_released(CuAllocation handle) {
     const Locked locked(own.lock);
     std::uint64_t value = 0;
     if (!own.handles.take(handle, value)) return;
-    freed = drop_reference(own, static_cast<std::uint32_t>(value));
+    drop_reference(own, static_cast<std::uint32_t>(value), freed);
   }
   give_back(freed);
 }
@@ -169,30 +195,64 @@ void backing_mapped(CuPtr at, std::uint64_t bytes, CuAllocation handle) {
 void range_unmapped(CuPtr at, std::uint64_t bytes) {
   Local& own = *local();
   const CuPtr end = at + bytes;
+  Freed freed;
   while (at < end) {
     std::uint64_t pages = 0;
-    Freed freed;
     if (!take_mapping(own, at, pages, freed) || pages == 0) break;
-    give_back(freed);
     at += pages * kPage;
   }
-  if (at >= end) return;
-  // A range that begins with memory we did not see mapped: look at every mapping once.
-  Freed all[kTargets];
-  {
+  if (at < end) {
+    // A range that begins with memory we did not see mapped: look at every mapping once.
     const Locked locked(own.lock);
     own.mappings.take_if([&](std::uint64_t key, std::uint64_t value) {
       if (key < at || key >= end || (key & kTileMark) != 0) return false;
-      const Freed freed = drop_reference(own, static_cast<std::uint32_t>(value & kIndexMask));
-      if (freed.target >= 0) {
-        all[freed.target].target = freed.target;
-        all[freed.target].bytes += freed.bytes;
-      }
+      drop_reference(own, static_cast<std::uint32_t>(value & kIndexMask), freed);
       return true;
     });
   }
-  for (const Freed& freed : all)
-    give_back(freed);
+  give_back(freed);
+}
+
+void group_bound(CuAllocation group, std::uint64_t offset, CuAllocation memory) {
+  Local& own = *local();
+  std::uint32_t part = 0;
+  std::uint32_t whole = 0;
+  {
+    const Locked locked(own.lock);
+    if (!index_of_handle(own, group, whole) || !index_of_handle(own, memory, part)) return;
+    ++own.backings[part].references;
+  }
+  enter(own.bindings, binding_key(whole, offset), part);
+}
+
+void group_bound_at(CuAllocation group, std::uint64_t offset, CuPtr address) {
+  Local& own = *local();
+  std::uint32_t part = 0;
+  std::uint32_t whole = 0;
+  {
+    const Locked locked(own.lock);
+    if (!index_of_handle(own, group, whole)) return;
+  }
+  if (refer_mapped(own, address, part)) enter(own.bindings, binding_key(whole, offset), part);
+}
+
+void group_unbound(CuAllocation group, int target, std::uint64_t offset, std::uint64_t bytes) {
+  Local& own = *local();
+  Freed freed;
+  {
+    const Locked locked(own.lock);
+    std::uint32_t whole = 0;
+    if (!index_of_handle(own, group, whole)) return;
+    const std::uint64_t first = binding_key(whole, offset);
+    const std::uint64_t end = binding_key(whole, offset + bytes + kPage - 1);
+    own.bindings.take_if([&](std::uint64_t key, std::uint64_t value) {
+      const auto part = static_cast<std::uint32_t>(value);
+      if (key < first || key >= end || own.backings[part].target != target) return false;
+      drop_one(own, part, freed);
+      return true;
+    });
+  }
+  give_back(freed);
 }
 
 std::uint64_t tile_key(const ArrayMapInfo& info) {

@@ -21,6 +21,12 @@ void backing_released(CuAllocation handle);
 void backing_mapped(CuPtr at, std::uint64_t bytes, CuAllocation handle);
 void range_unmapped(CuPtr at, std::uint64_t bytes);
 
+// A multicast object (a backing without bytes) refers to what is bound to it, until that is unbound
+// or the object is gone.
+void group_bound(CuAllocation group, std::uint64_t offset, CuAllocation memory);
+void group_bound_at(CuAllocation group, std::uint64_t offset, CuPtr address);
+void group_unbound(CuAllocation group, int target, std::uint64_t offset, std::uint64_t bytes);
+
 // A tile of a sparse array, by what names it.
 std::uint64_t tile_key(const ArrayMapInfo& info);
 void tile_mapped(std::uint64_t tile, CuAllocation handle);

@@ -13,6 +13,7 @@ struct Context {
   unsigned int flags = 0;
   bool primary = false;
   int retained = 0;  // of a primary context
+  int attached = 0;  // further users of another one, by cuCtxAttach
   std::uint64_t id = 0;
   std::uint64_t charged = 0;
   std::uint64_t limits[16] = {};

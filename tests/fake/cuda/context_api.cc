@@ -146,14 +146,25 @@ BERTH_CUDA cuCtxGetApiVersion(CUcontext context, unsigned int* version) {
   return kSuccess;
 }
 
-BERTH_CUDA cuCtxAttach(CUcontext* context, unsigned int) {
+BERTH_CUDA cuCtxAttach(CUcontext* context, unsigned int flags) {
   ENTER(cuCtxAttach, context);
-  return kNotSupported;
+  if (context == nullptr || flags != 0) return kInvalidValue;
+  Context* current = nullptr;
+  if (const CUresult code = current_context(&current); code != kSuccess) return code;
+  if (current->primary) return kInvalidContext;
+  const Guard guard(driver().lock);
+  ++current->attached;
+  *context = current;
+  return kSuccess;
 }
 
-BERTH_CUDA cuCtxDetach(CUcontext) {
+// The last user's detach destroys the context.
+BERTH_CUDA cuCtxDetach(CUcontext context) {
   ENTER(cuCtxDetach);
-  return kNotSupported;
+  const Guard guard(driver().lock);
+  if (!is_live(context) || context->primary) return kInvalidContext;
+  if (--context->attached < 0) destroy_context(context);
+  return kSuccess;
 }
 
 BERTH_CUDA cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {

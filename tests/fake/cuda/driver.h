@@ -77,6 +77,7 @@ CUresult enter_slowly(const char* name, bool* poison);
 
 template <class T>
 void poison_one(T* out) {
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): handles are pointers
   if (out != nullptr) std::memset(static_cast<void*>(out), 0xA5, sizeof(T));
 }
 

@@ -121,7 +121,7 @@ enum PointerAttribute : int {
 
 template <class T>
 CUresult give(void* out, T value) {
-  std::memcpy(out, &value, sizeof value);
+  std::memcpy(out, &value, sizeof(T));  // NOLINT(bugprone-sizeof-expression): also of handles
   return kSuccess;
 }
 

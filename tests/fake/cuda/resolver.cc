@@ -2,6 +2,7 @@
 // for.
 #include <algorithm>
 #include <cstring>
+#include <dlfcn.h>
 
 #include "fake/cuda/driver.h"
 #include "fake/cuda/names.h"
@@ -52,6 +53,12 @@ void write_down(Header& header, const char* symbol, int version, std::uint64_t f
   line.status = status;
 }
 
+// The "future" line also takes the very symbol for a name.
+void* exact_symbol(const char* symbol) {
+  static void* own = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  return own != nullptr && std::strncmp(symbol, "cu", 2) == 0 ? dlsym(own, symbol) : nullptr;
+}
+
 CUresult get_proc_address(const char* symbol, void** function, int version, std::uint64_t flags,
                           int* status) {
   if (symbol == nullptr || function == nullptr) return kInvalidValue;
@@ -61,8 +68,13 @@ CUresult get_proc_address(const char* symbol, void** function, int version, std:
   if (flags > kPerThread || version > static_cast<int>(header.cuda_version)) {
     return kInvalidValue;
   }
-  const Answer answer =
+  Answer answer =
       look_up(symbol, version, flags == kPerThread, static_cast<int>(header.cuda_version));
+  constexpr std::uint32_t kFuture = 15000;
+  if (answer.status == kSymbolNotFound && header.cuda_version >= kFuture) {
+    answer.function = exact_symbol(symbol);
+    if (answer.function != nullptr) answer.status = kFound;
+  }
   if ((header.special.load(std::memory_order_relaxed) & berth::fake::kSpecialLog) != 0) {
     write_down(header, symbol, version, flags, answer.status);
   }

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -28,14 +27,6 @@ struct Attempt {
   Cuda cu;
   std::size_t piece = 0;  // bytes; kPieces of them pass the limit twice
   Handle stream = nullptr;
-
-  // Another function of the driver, as a program finds it.
-  template <typename... Arguments>
-  int call(const char* name, Arguments... arguments) const {
-    static void* library = dlopen("libcuda.so.1", RTLD_NOW);
-    auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-    return function != nullptr ? function(arguments...) : 500;
-  }
 
   // The last code of several tries that was not success.
   template <typename Try>
@@ -63,10 +54,10 @@ int by_import(Attempt& a) {
     int fd = -1;
     int code = a.cu.cuMemCreate(&handle, a.piece, &prop, 0);
     if (code != 0) return code;
-    code = a.call("cuMemExportToShareableHandle", static_cast<void*>(&fd), handle, 1, 0ULL);
+    code = call_driver("cuMemExportToShareableHandle", static_cast<void*>(&fd), handle, 1, 0ULL);
     if (code == 0) {
-      code = a.call("cuMemImportFromShareableHandle", &again,
-                    reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)), 1);
+      code = call_driver("cuMemImportFromShareableHandle", &again,
+                         reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)), 1);
     }
     a.cu.cuMemRelease(handle);
     return code;
@@ -82,8 +73,8 @@ int by_multicast(Attempt& a) {
   } properties;
   properties.bytes = a.piece * kPieces;
   Ptr group = 0;
-  if (a.call("cuMulticastCreate", &group, static_cast<const Properties*>(&properties)) != 0 ||
-      a.call("cuMulticastAddDevice", group, 0) != 0) {
+  if (call_driver("cuMulticastCreate", &group, static_cast<const Properties*>(&properties)) != 0 ||
+      call_driver("cuMulticastAddDevice", group, 0) != 0) {
     return 1;
   }
   const Prop prop;
@@ -92,7 +83,7 @@ int by_multicast(Attempt& a) {
     Ptr handle = 0;
     int code = a.cu.cuMemCreate(&handle, a.piece, &prop, 0);
     if (code != 0) return code;
-    code = a.call("cuMulticastBindMem", group, offset, handle, std::size_t{0}, a.piece, 0ULL);
+    code = call_driver("cuMulticastBindMem", group, offset, handle, std::size_t{0}, a.piece, 0ULL);
     offset += a.piece;
     a.cu.cuMemRelease(handle);
     return code;
@@ -198,10 +189,10 @@ int by_closing(Attempt& a) {
 int by_detach(Attempt& a) {
   Handle same = nullptr;
   return a.repeat([&] {
-    if (a.call("cuCtxAttach", &same, 0U) != 0) return 801;
+    if (call_driver("cuCtxAttach", &same, 0U) != 0) return 801;
     Ptr pointer = 0;
     const int code = a.cu.cuMemAlloc_v2(&pointer, a.piece);
-    a.call("cuCtxDetach", same);
+    call_driver("cuCtxDetach", same);
     return code;
   });
 }
@@ -210,7 +201,7 @@ int by_detach(Attempt& a) {
 int by_exact_name(Attempt& a) {
   void* found = nullptr;
   int status = 0;
-  if (a.call("cuGetProcAddress_v2", "cuMemAlloc_v2", &found, 12000, 0ULL, &status) != 0 ||
+  if (call_driver("cuGetProcAddress_v2", "cuMemAlloc_v2", &found, 12000, 0ULL, &status) != 0 ||
       found == nullptr) {
     return 500;
   }

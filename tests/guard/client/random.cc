@@ -45,6 +45,7 @@ struct World {
   std::vector<Handle> pools;
   std::vector<Handle> executables;
   std::vector<Handle> contexts;
+  std::vector<Ptr> groups;  // multicast objects
   Handle stream = nullptr;
   std::uint64_t refused = 0;
   std::uint64_t failures = 0;
@@ -336,6 +337,49 @@ void capture_step(World& w) {
   if (graph != nullptr) w.cu.cuGraphDestroy(graph);
 }
 
+// Multicast objects keep what is bound to them, also when its handle and mappings are gone.
+void multicast_step(World& w) {
+  struct Properties {
+    unsigned devices = 1;
+    std::size_t bytes = 64 * kGranularity;
+    unsigned long long handles = 1, flags = 0;
+  };
+  const Properties properties;
+  Ptr group = 0;
+  if (w.groups.size() < 4 && w.up_to(2) == 0 &&
+      w.told("group", call_driver("cuMulticastCreate", &group, &properties))) {
+    w.told("group device", call_driver("cuMulticastAddDevice", group, 0));
+    w.groups.push_back(group);
+  }
+  if (w.groups.empty()) return;
+  group = w.groups[w.up_to(w.groups.size() - 1)];
+  const std::size_t offset = w.up_to(31) * kGranularity;
+  switch (w.up_to(5)) {
+    case 0:
+      if (w.take(w.groups, group) && !w.told("group release", w.cu.cuMemRelease(group))) {
+        w.groups.push_back(group);
+      }
+      return;
+    case 1:
+      w.told("unbind",
+             call_driver("cuMulticastUnbind", group, 0, std::size_t{0}, properties.bytes));
+      return;
+    case 2:
+      if (!w.mappings.empty()) {
+        const Mapping mapping = w.mappings[w.up_to(w.mappings.size() - 1)];
+        w.told("bind address",
+               call_driver("cuMulticastBindAddr", group, offset, mapping.at, mapping.bytes, 0ULL));
+      }
+      return;
+    default:
+      if (!w.physicals.empty()) {
+        const Physical physical = w.physicals[w.up_to(w.physicals.size() - 1)];
+        w.told("bind", call_driver("cuMulticastBindMem", group, offset, physical.handle,
+                                   std::size_t{0}, physical.bytes, 0ULL));
+      }
+  }
+}
+
 // What no program should do.
 void wrong_step(World& w) {
   switch (w.up_to(7)) {
@@ -360,7 +404,8 @@ void step(World& w) {
   if (dice < 62) return map_physical(w);
   if (dice < 68) return unmap(w);
   if (dice < 70) return retain_physical(w);
-  if (dice < 76) return release_physical(w);
+  if (dice < 75) return release_physical(w);
+  if (dice < 76) return multicast_step(w);
   if (dice < 82) return pool_step(w);
   if (dice < 88) return free_pool_block(w);
   if (dice < 92) return graph_step(w);

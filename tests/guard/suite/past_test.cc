@@ -19,6 +19,7 @@ constexpr std::int64_t kContext = 16;
 struct Way {
   const char* name;             // of guard_client past
   std::int64_t unseen_mib = 0;  // what an open policy lets pass before the account can be opened
+  const char* driver = "570";
 };
 
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
@@ -51,8 +52,11 @@ class GuardPast : public testing::TestWithParam<Way> {};
 
 TEST_P(GuardPast, NoWayLeadsPastTheLimit) {
   for (const bool closed : {true, false}) {
-    const Machine machine(
-        {.gpus = "2x16GiB", .limit_mib = kLimit, .closed = closed, .granted_devices = 2});
+    const Machine machine({.gpus = "2x16GiB",
+                           .driver = GetParam().driver,
+                           .limit_mib = kLimit,
+                           .closed = closed,
+                           .granted_devices = 2});
     const Outcome seen = machine.run({"past", GetParam().name, std::to_string(kLimit)});
     EXPECT_NE(seen.out.find("code 2"), std::string::npos) << seen.out << seen.err;
     const std::vector<std::int64_t> held = held_mib(seen.out);
@@ -63,7 +67,7 @@ TEST_P(GuardPast, NoWayLeadsPastTheLimit) {
 }
 
 TEST_P(GuardPast, NoWayLeadsToADeviceOutsideAClosedGrant) {
-  const Machine machine({.gpus = "2x16GiB", .limit_mib = kLimit});
+  const Machine machine({.gpus = "2x16GiB", .driver = GetParam().driver, .limit_mib = kLimit});
   const Outcome seen = machine.run({"past", GetParam().name, std::to_string(kLimit)});
   const std::vector<std::int64_t> held = held_mib(seen.out);
   ASSERT_EQ(held.size(), 2U) << seen.out;
@@ -73,7 +77,9 @@ TEST_P(GuardPast, NoWayLeadsToADeviceOutsideAClosedGrant) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, GuardPast,
                          testing::Values(Way{"linear"}, Way{"other-pool"}, Way{"two-device-graph"},
-                                         Way{"jump"}, Way{"descriptors", kContext}, Way{"closing"}),
+                                         Way{"jump"}, Way{"descriptors", kContext}, Way{"closing"},
+                                         Way{"multicast"}, Way{"detach"},
+                                         Way{"exact-name", 0, "future"}),
                          test_name);
 
 }  // namespace
