@@ -13,6 +13,7 @@
 #include "grant/death_watch.h"
 #include "grant/directory.h"
 #include "grant/spec.h"
+#include "grant/usage.h"
 #include "words.h"
 
 namespace berth::guard_grant {
@@ -38,6 +39,7 @@ constexpr std::string_view kHelp = R"(usage: berth-guard-grant VERB DIR [OPTION]
   set-overhead DIR UUID SIZE memory in use that no process's account explains
   set-share DIR UUID MILLI   share of the device's time from now on
   audit DIR                  compare the total with the processes' sums; repair it
+      [--reported UUID:PID:SIZE ...]   compare each with what the driver says it uses
   reclaim DIR [--watch SECONDS]   give back what dead processes hold
   remove DIR
 
@@ -109,14 +111,14 @@ Result<void> create_verb(std::span<const std::string> words) {
       Option{"--share", true},        Option{"--filter-processes"},  Option{"--private-table"},
       Option{"--slots", true},        Option{"--managed-uncounted"}, Option{"--share-utilisation"},
       Option{"--context-bytes", true}};
-  TRY(const Words split, split_words(words, kOptions, 1));
+  TRY(const Words split, split_words(words, kOptions, "DIR"));
   TRY(const grant::GrantSpec spec, parse_spec(split));
   return grant::create(split.plain[0], spec);
 }
 
 Result<void> read_verb(std::span<const std::string> words) {
   static constexpr std::array kOptions = {Option{"-o", true}};
-  TRY(const Words split, split_words(words, kOptions, 1));
+  TRY(const Words split, split_words(words, kOptions, "DIR"));
   const std::string format = split.value("-o", "table");
   if (format != "table" && format != "json") {
     return invalid_argument(fmt::format("-o {}: table and json are known", format));
@@ -132,10 +134,11 @@ Result<void> read_verb(std::span<const std::string> words) {
 }
 
 Result<void> set_verb(std::span<const std::string> words, std::string_view what) {
-  TRY(const Words split, split_words(words, {}, 3));
+  TRY(const Words split,
+      split_words(words, {}, what == "share" ? "DIR UUID MILLI" : "DIR UUID SIZE"));
   TRY(const grant::Uuid uuid, grant::parse_uuid(split.plain[1]));
   if (what == "share") {
-    TRY(const std::int64_t share, parse_integer(split.plain[2], 1, 1000));
+    TRY(const std::int64_t share, parse_integer("share", split.plain[2], {.min = 1, .max = 1000}));
     TRY(GrantDirectory directory, GrantDirectory::open(split.plain[0]));
     return directory.set_share(uuid, Milli(share));
   }
@@ -145,7 +148,14 @@ Result<void> set_verb(std::span<const std::string> words, std::string_view what)
 }
 
 Result<void> audit_verb(std::span<const std::string> words) {
-  TRY(const Words split, split_words(words, {}, 1));
+  static constexpr std::array kOptions = {Option{"--reported", true}};
+  TRY(const Words split, split_words(words, kOptions, "DIR"));
+  std::vector<grant::ReportedUse> reported;
+  const auto [begin, end] = split.options.equal_range("--reported");
+  for (auto option = begin; option != end; ++option) {
+    TRY(const grant::ReportedUse use, parse_reported(option->second));
+    reported.push_back(use);
+  }
   TRY(GrantDirectory directory, GrantDirectory::open(split.plain[0]));
   for (const grant::AuditFinding& finding : directory.audit()) {
     std::string_view outcome = "agrees";
@@ -155,13 +165,19 @@ Result<void> audit_verb(std::span<const std::string> words) {
                              grant::uuid_text(finding.uuid), finding.charged.in_bytes(),
                              finding.held.in_bytes(), outcome);
   }
+  for (const grant::UseFinding& found : grant::compare_use(directory.read(), reported)) {
+    std::cout << fmt::format("{}  pid {}: the driver reports {}, the account holds {}: {}\n",
+                             grant::uuid_text(found.device), found.pid, mib(found.reported),
+                             mib(found.held), grant::meaning_of(found));
+  }
   return success();
 }
 
 Result<void> reclaim_verb(std::span<const std::string> words) {
   static constexpr std::array kOptions = {Option{"--watch", true}};
-  TRY(const Words split, split_words(words, kOptions, 1));
-  TRY(const std::int64_t seconds, parse_integer(split.value("--watch", "0"), 0, 1 << 20));
+  TRY(const Words split, split_words(words, kOptions, "DIR"));
+  TRY(const std::int64_t seconds,
+      parse_integer("--watch", split.value("--watch", "0"), {.min = 0, .max = 1 << 20}));
   TRY(GrantDirectory directory, GrantDirectory::open(split.plain[0]));
   int reclaimed = directory.reclaim();
   grant::DeathWatch watch;
@@ -176,7 +192,7 @@ Result<void> reclaim_verb(std::span<const std::string> words) {
 }
 
 Result<void> remove_verb(std::span<const std::string> words) {
-  TRY(const Words split, split_words(words, {}, 1));
+  TRY(const Words split, split_words(words, {}, "DIR"));
   return grant::remove(split.plain[0]);
 }
 

@@ -18,7 +18,7 @@ std::string Words::value(std::string_view option, std::string_view otherwise) co
 }
 
 Result<Words> split_words(std::span<const std::string> words, std::span<const Option> options,
-                          std::size_t plain) {
+                          std::string_view plain) {
   Words result;
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string name = words[i];
@@ -45,9 +45,13 @@ Result<Words> split_words(std::span<const std::string> words, std::span<const Op
     }
     result.options.emplace(name, value);
   }
-  if (result.plain.size() != plain) {
-    return invalid_argument(fmt::format("{} words besides the options are needed here, not {}",
-                                        plain, result.plain.size()));
+  const auto wanted = static_cast<std::size_t>(std::ranges::count(plain, ' ')) + 1;
+  if (result.plain.size() != wanted) {
+    return invalid_argument(fmt::format(
+        "{} {} wanted here, and {} given; --help shows how", plain, wanted == 1 ? "is" : "are",
+        result.plain.empty() ? "nothing is"
+                             : fmt::format("'{}' {}", fmt::join(result.plain, " "),
+                                           result.plain.size() == 1 ? "is" : "are")));
   }
   return result;
 }
@@ -58,24 +62,46 @@ Result<Memory> parse_size(std::string_view text) {
   return *size;
 }
 
-Result<std::int64_t> parse_integer(std::string_view text, std::int64_t min, std::int64_t max) {
+Result<std::int64_t> parse_integer(std::string_view what, std::string_view text, Range range) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < min || value > max) {
-    return invalid_argument(
-        fmt::format("'{}' is no whole number between {} and {}", text, min, max));
+  if (error != std::errc{} || end != text.data() + text.size() || value < range.min ||
+      value > range.max) {
+    return invalid_argument(fmt::format("{} '{}': a whole number from {} to {} is wanted", what,
+                                        text, range.min, range.max));
   }
   return value;
 }
 
-Result<grant::DeviceShare> parse_device(std::string_view text) {
+namespace {
+
+std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
-  for (std::string_view rest = text;;) {
-    const std::size_t colon = rest.find(':');
-    parts.push_back(rest.substr(0, colon));
-    if (colon == std::string_view::npos) break;
-    rest.remove_prefix(colon + 1);
+  for (;;) {
+    const std::size_t colon = text.find(':');
+    parts.push_back(text.substr(0, colon));
+    if (colon == std::string_view::npos) return parts;
+    text.remove_prefix(colon + 1);
   }
+}
+
+}  // namespace
+
+Result<grant::ReportedUse> parse_reported(std::string_view text) {
+  const std::vector<std::string_view> parts = parts_of(text);
+  if (parts.size() != 3) {
+    return invalid_argument(fmt::format("--reported {}: write UUID:PID:SIZE", text));
+  }
+  grant::ReportedUse use;
+  TRY(use.device, grant::parse_uuid(parts[0]));
+  TRY(const std::int64_t pid, parse_integer("pid", parts[1], {.min = 1, .max = 1 << 22}));
+  use.pid = static_cast<std::uint32_t>(pid);
+  TRY(use.used, parse_size(parts[2]));
+  return use;
+}
+
+Result<grant::DeviceShare> parse_device(std::string_view text) {
+  const std::vector<std::string_view> parts = parts_of(text);
   if (parts.size() < 3 || parts.size() > 4) {
     return invalid_argument(
         fmt::format("--device {}: write UUID:REQUEST:LIMIT or UUID:REQUEST:LIMIT:CAP", text));
@@ -100,7 +126,8 @@ Result<grant::GrantSpec> parse_spec(const Words& words) {
     const std::string text = words.value("--context-bytes", "");
     // The option's name says bytes, so a bare number is bytes; a unit is taken as elsewhere.
     if (request::is_digits(text)) {
-      TRY(const std::int64_t bytes, parse_integer(text, 0, std::int64_t{1} << 44));
+      TRY(const std::int64_t bytes,
+          parse_integer("--context-bytes", text, {.min = 0, .max = std::int64_t{1} << 44}));
       context = Memory::bytes(bytes);
     } else {
       TRY(context, parse_size(text));
@@ -121,11 +148,13 @@ Result<grant::GrantSpec> parse_spec(const Words& words) {
   spec.managed_uncounted = words.has("--managed-uncounted");
   spec.show_share_utilisation = words.has("--share-utilisation");
   if (words.has("--share")) {
-    TRY(const std::int64_t share, parse_integer(words.value("--share", ""), 1, 1000));
+    TRY(const std::int64_t share,
+        parse_integer("--share", words.value("--share", ""), {.min = 1, .max = 1000}));
     spec.share = Milli(share);
   }
   if (words.has("--slots")) {
-    TRY(const std::int64_t slots, parse_integer(words.value("--slots", ""), 1, 1023));
+    TRY(const std::int64_t slots,
+        parse_integer("--slots", words.value("--slots", ""), {.min = 1, .max = 1023}));
     spec.slots = static_cast<int>(slots);
   }
   return spec;

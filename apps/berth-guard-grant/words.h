@@ -10,6 +10,7 @@
 #include "base/quantity.h"
 #include "base/result.h"
 #include "grant/spec.h"
+#include "grant/usage.h"
 
 namespace berth::guard_grant {
 
@@ -28,14 +29,20 @@ struct Option {
   bool has_value = false;
 };
 
-// `plain` tells how many words a verb takes besides its options.
+// `plain` names the words that a verb takes besides its options: "DIR UUID SIZE".
 Result<Words> split_words(std::span<const std::string> words, std::span<const Option> options,
-                          std::size_t plain);
+                          std::string_view plain);
 
 // With the units of leases.md 3.2: no unit is MiB.
 Result<Memory> parse_size(std::string_view text);
-// A whole number between min and max, both included.
-Result<std::int64_t> parse_integer(std::string_view text, std::int64_t min, std::int64_t max);
+struct Range {
+  std::int64_t min = 0;  // both included
+  std::int64_t max = 0;
+};
+// A whole number; `what` is what people gave it for: "--slots".
+Result<std::int64_t> parse_integer(std::string_view what, std::string_view text, Range range);
+// UUID:PID:SIZE
+Result<grant::ReportedUse> parse_reported(std::string_view text);
 // UUID:REQUEST:LIMIT[:CAP]
 Result<grant::DeviceShare> parse_device(std::string_view text);
 // The words of `create`.

@@ -172,7 +172,14 @@ Result<void> create(const std::string& directory, const GrantSpec& spec) {
     TRY_VOID(write_file(draft + "/" + guard::kAccountFile, account_image(spec), 0666));
     TRY_VOID(write_file(draft + "/" + guard::kPolicyFile, policy_image(spec), 0444));
     if (chmod(draft.c_str(), 0755) != 0) return system_error("open up", draft);
-    if (rename(draft.c_str(), directory.c_str()) != 0) return system_error("make", directory);
+    if (rename(draft.c_str(), directory.c_str()) != 0) {
+      if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) {
+        return system_error("make", directory);
+      }
+      return Error(ErrorCode::conflict,
+                   fmt::format("{} exists already; remove that grant, or name another directory",
+                               directory));
+    }
     return success();
   };
   Result<void> done = fill();
