@@ -135,6 +135,8 @@ class Engine::Impl {
   const Domains* domains_for(const TopologyRule& rule) const;
   void sync_domains(NodeId node);
   void give_slot(WorkloadId replacement);
+  void seat_all(GangState& state);
+  void seat(WorkloadId member);
   void retry_gang(WorkloadId head);
   void for_members(WorkloadId head, const std::function<void(WorkloadId)>& visit) const;
   bool is_member(WorkloadId id) const { return !entry(id).gang.is_none() && entry(id).gang != id; }
@@ -186,6 +188,8 @@ class Engine::Impl {
   NodeRoom room_on(const Shape& shape, NodeId node, std::uint64_t allowed) const;
   std::int64_t free_devices_in(const Domains& domains, DomainId domain) const;
   std::vector<bool> nodes_for_member(WorkloadId member) const;
+  DomainId home_of_segment(WorkloadId member, const Domains& domains,
+                           const LevelRule::Segment& segment) const;
   DomainId home_of_group(const GangState& state, std::size_t group, const Domains& domains,
                          int level) const;
 

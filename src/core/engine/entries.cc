@@ -171,6 +171,12 @@ void Engine::Impl::enqueue(WorkloadId id) {
   KindKey key{.shape = entry.shape};
   key.run = entry.options.max_run.has_value() ? entry.options.max_run->count() : key.run;
   key.gang = entry.gang;
+  if (is_member(id)) {
+    key.group = entry.group;
+    const std::vector<SegmentRule>& segments =
+        gangs_.at(entry.gang).nodes[entry.group].topology.segments;
+    key.segment = segments.empty() ? 0 : entry.seat / segments.back().size;
+  }
   if (quotas.active()) {
     key.queue = entry.leaf;
     key.preemptible = entry.preemptible;

@@ -46,6 +46,7 @@ struct Entry {
   std::size_t group = 0;                 // of a member: place in GangState::nodes
   bool slot = false;  // a lost member's place, kept for its replacement (the grant runs nothing)
   std::int64_t member_index = 0;               // of a member: by arrival
+  std::int64_t seat = 0;                       // of a member: among its group; says its segments
   bool evicting = false;                       // it was asked to leave
   bool leaving = false;                        // the harbour said that its end was asked for
   bool supposed_gone = false;                  // a scratch has taken it out

@@ -270,38 +270,59 @@ std::int64_t Engine::Impl::free_devices_in(const Domains& domains, DomainId doma
 }
 
 // Where a member that comes later may stand: in the domain of those that run, if a level is
-// required. Empty: anywhere.
+// required, and in that of its segment. Empty: anywhere.
 std::vector<bool> Engine::Impl::nodes_for_member(WorkloadId member) const {
   const Entry& one = entry(member);
   std::vector<bool> nodes;
   if (one.gang.is_none() || one.gang == member) {
     return nodes;
   }
-  const GangState& state = gangs_.at(one.gang);
-  for (int group = static_cast<int>(one.group); group >= 0;
-       group = state.nodes[static_cast<std::size_t>(group)].parent) {
-    const GangNode& node = state.nodes[static_cast<std::size_t>(group)];
-    const Domains* domains = node.topology.any() ? domains_for(node.topology) : nullptr;
-    if (domains == nullptr) {
-      continue;
-    }
-    const Result<LevelRule> levels = resolve_levels(domains->topology(), node.topology);
-    if (!levels.ok() || levels->required == kNoLevel) {
-      continue;
-    }
-    const DomainId home =
-        home_of_group(state, static_cast<std::size_t>(group), *domains, levels->required);
-    if (home.is_none()) {
-      continue;
-    }
+  // `home` none: any domain of the level.
+  const auto keep = [&](const Domains& domains, int level, DomainId home) {
     const bool first = nodes.empty();
     nodes.resize(fleet.node_slots(), true);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      nodes[i] = (first || nodes[i]) && fleet.present(NodeId(i)) &&
-                 domains->of_node(NodeId(i), levels->required) == home;
+      const DomainId here =
+          fleet.present(NodeId(i)) ? domains.of_node(NodeId(i), level) : DomainId::none();
+      nodes[i] = (first || nodes[i]) && !here.is_none() && (home.is_none() || here == home);
+    }
+  };
+  const GangState& state = gangs_.at(one.gang);
+  for (int group = static_cast<int>(one.group); group >= 0;
+       group = state.nodes[static_cast<std::size_t>(group)].parent) {
+    const auto place = static_cast<std::size_t>(group);
+    const TopologyRule& rule = state.nodes[place].topology;
+    const Domains* domains = rule.any() ? domains_for(rule) : nullptr;
+    if (domains == nullptr) {
+      continue;
+    }
+    const Result<LevelRule> levels = resolve_levels(domains->topology(), rule);
+    if (!levels.ok()) {
+      continue;
+    }
+    if (levels->required != kNoLevel) {
+      keep(*domains, levels->required, home_of_group(state, place, *domains, levels->required));
+    }
+    for (const LevelRule::Segment& segment : levels->segments) {
+      if (state.nodes[place].is_leaf()) {
+        keep(*domains, segment.level, home_of_segment(member, *domains, segment));
+      }
     }
   }
   return nodes;
+}
+
+// The domain in which the others of the member's segment run; none while none does.
+DomainId Engine::Impl::home_of_segment(WorkloadId member, const Domains& domains,
+                                       const LevelRule::Segment& segment) const {
+  const Entry& one = entry(member);
+  for (const WorkloadId other : gangs_.at(one.gang).nodes[one.group].members) {
+    if (other != member && entry(other).holds() &&
+        entry(other).seat / segment.size == one.seat / segment.size) {
+      return domains.of_node(entry(other).grant->node, segment.level);
+    }
+  }
+  return DomainId::none();
 }
 
 // The domain in which the group's members run; none while none does.

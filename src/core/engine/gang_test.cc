@@ -1,6 +1,7 @@
 // Gangs as a whole: rows G1 to G5c and T1 to T6 of annotations.md 6 and what surrounds them, on the
 // engine alone. The scenarios say the same in words.
 #include <algorithm>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,8 @@ struct GangWorld : World {
   void gang(const std::string& uid, Group root, GangOptions options = {},
             WorkloadOptions of_all = {}) {
     apply(WorkloadSubmitted{
-        Workload::gang(uid, {.root = std::move(root), .options = options}, of_all).value()});
+        Workload::gang(uid, {.root = std::move(root), .options = options}, std::move(of_all))
+            .value()});
   }
   void at_s(std::int64_t second) {
     now = Time(second * 1000);
@@ -206,6 +208,33 @@ TEST(Gang, ARequiredRackHoldsAllOfIt) {
   world.gang("i", leaf({members("w", 3, DeviceAsk::whole_devices(1))}, 0, {.required = "rak"}));
   EXPECT_EQ(world.outcome("i"), Outcome::never);
   EXPECT_EQ(world.cause("i"), "UnsupportedConstraint");
+}
+
+// Two to a rack: who comes later goes where the other of its pair runs, or waits; and who waits for
+// that keeps nobody else from a rack of their own.
+TEST(Gang, SurplusAndReplacementsKeepToTheirSegment) {
+  GangWorld world;
+  world.racks();
+  world.rack("n0", 2, "r1");
+  world.rack("n1", 2, "r2");
+  world.submit("a", DeviceAsk::whole_devices(1));
+  const std::string beside_a = world.device_of("a").substr(0, 2);
+  const std::string other = beside_a == "n0" ? "n1" : "n0";
+  const TopologyRule pairs{.segments = {{.level = "rack", .size = 2}}};
+  world.gang("g", leaf({members("w", 4, DeviceAsk::whole_devices(1))}, 2, pairs));
+  const auto node_of_member = [&](int i) {
+    return world.device_of("g/w-" + std::to_string(i)).substr(0, 2);
+  };
+  EXPECT_EQ(node_of_member(0), other);
+  EXPECT_EQ(node_of_member(1), other);
+  EXPECT_EQ(node_of_member(2), beside_a);
+  EXPECT_EQ(node_of_member(3), "-");
+  world.apply(GrantLost{.uid = "g/w-1", .why = "exit 1", .requeue = false});
+  world.apply(GrantReleased{"a"});
+  EXPECT_EQ(node_of_member(3), beside_a);
+  world.apply(MembersJoined{
+      .uid = "g", .group = "", .members = members("x", 1, DeviceAsk::whole_devices(1))});
+  EXPECT_EQ(world.device_of("g/x").substr(0, 2), other);
 }
 
 // T6.

@@ -75,6 +75,7 @@ void Engine::Impl::submit_gang(const Workload& workload) {
     }
     ++place;
   });
+  seat_all(gangs_.at(head));
   check_topology(head);
   if (try_workload(head)) {
     return;
@@ -114,6 +115,32 @@ std::vector<WorkloadId> Engine::Impl::add_members(WorkloadId head, std::size_t g
     members.insert(behind, id);
   }
   return added;
+}
+
+// Numbers the members of each group anew: nobody stands yet.
+void Engine::Impl::seat_all(GangState& state) {
+  for (GangNode& group : state.nodes) {
+    std::int64_t next = 0;
+    for (const WorkloadId member : group.members) {
+      at(member).seat = next++;
+    }
+  }
+}
+
+// The first seat of its group that nobody has: that of the one it replaces, if it does.
+void Engine::Impl::seat(WorkloadId member) {
+  const std::vector<WorkloadId>& members =
+      gangs_.at(at(member).gang).nodes[at(member).group].members;
+  std::set<std::int64_t> taken;
+  for (const WorkloadId other : members) {
+    if (other != member) {
+      taken.insert(at(other).seat);
+    }
+  }
+  std::int64_t& seat = at(member).seat;
+  for (seat = 0; taken.contains(seat);) {
+    ++seat;
+  }
 }
 
 // Whether its topology rules can be read against the topologies that there are.
@@ -201,11 +228,13 @@ void Engine::Impl::on(const MembersJoined& event) {
   group->declared = std::max(group->declared,
                              static_cast<std::int64_t>(group->members.size()) + group->succeeded);
   if (!state.started) {
+    seat_all(state);
     retry_gang(head);
     return;
   }
   for (const WorkloadId id : added) {
     give_slot(id);
+    seat(id);
     enqueue(id);
     at(id).state = EntryState::waiting;
     requeued_.insert(id);
@@ -416,6 +445,7 @@ void Engine::Impl::fall_back(WorkloadId head) {
     }
     set_state(member, EntryState::parked, Cause::gang_incomplete);
   });
+  seat_all(state);
   retry_gang(head);
 }
 

@@ -18,6 +18,9 @@ struct KindKey {
   ShapeId shape;
   std::int64_t run = -1;                 // declared run time in ms; -1 = none
   WorkloadId gang = WorkloadId::none();  // of a head: a gang is a kind of its own
+  // Of a member: topology rules may let one group or segment in where they keep another out.
+  std::size_t group = 0;
+  std::int64_t segment = 0;
   // What only matters where queues are configured; as here where none are.
   QueueId queue = kRootQueue;
   bool preemptible = false;
