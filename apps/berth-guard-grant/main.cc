@@ -222,7 +222,7 @@ int run(std::span<const std::string> words) {
     std::cout << kHelp;
     return 0;
   }
-  const auto verb = std::ranges::find(kVerbs, words[0], &Verb::name);
+  const auto* const verb = std::ranges::find(kVerbs, words[0], &Verb::name);
   const Result<void> done = verb == kVerbs.end()
                                 ? Result<void>(invalid_argument(
                                       fmt::format("'{}' is no verb; --help lists them", words[0])))

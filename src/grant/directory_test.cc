@@ -22,6 +22,7 @@ namespace {
 const Uuid kFirst = parse_uuid("GPU-8f6d0b9e-0a6f-4b52-9f0e-3a1f9c1d2e4b").value();
 const Uuid kOther = parse_uuid("GPU-00000000-0a6f-4b52-9f0e-3a1f9c1d2e4b").value();
 
+// NOLINTNEXTLINE(cppcoreguidelines-virtual-class-destructor): the test framework deletes it
 class GrantDirectories : public testing::Test {
  protected:
   GrantDirectories() {

@@ -93,7 +93,8 @@ std::uint64_t array_bytes(const ArrayShape& shape, unsigned levels) {
   std::uint64_t height = at_least_one(shape.height);
   std::uint64_t depth = at_least_one(shape.depth);
   std::uint64_t sum = 0;
-  for (unsigned level = 0; level < levels && level < 64; ++level) {
+  // The driver takes no levels for one, and leaves out levels that do not exist.
+  for (unsigned level = 0; level == 0 || (level < levels && level < 64); ++level) {
     sum += times(plane_bytes(shape, width, height), depth);
     if (sum >= kImpossible) return kImpossible;
     if (width == 1 && height == 1 && (layered || depth == 1)) break;  // no smaller level exists

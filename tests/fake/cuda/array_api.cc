@@ -1,5 +1,6 @@
 // Entry points for arrays, mipmapped arrays, and the objects and references that read them.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "fake/cuda/array.h"
@@ -154,17 +155,16 @@ BERTH_CUDA cuArrayGetSparseProperties(SparseProperties* properties, CUarray arra
 BERTH_CUDA cuMipmappedArrayCreate(CUmipmappedArray* mipmap, const Array3dDescriptor* shape,
                                   unsigned int levels) {
   ENTER(cuMipmappedArrayCreate, mipmap);
-  constexpr unsigned int kMostLevels = 21;
-  if (mipmap == nullptr || shape == nullptr || levels == 0 || levels > kMostLevels ||
-      shape_bytes(*shape) == 0) {
-    return kInvalidValue;
-  }
+  if (mipmap == nullptr || shape == nullptr || shape_bytes(*shape) == 0) return kInvalidValue;
   BERTH_CONTEXT(context);
   const Guard guard(driver().lock);
   std::vector<Array3dDescriptor> shapes;
   std::uint64_t bytes = 0;
   Array3dDescriptor level = *shape;
-  const bool layered = (shape->flags & 1U) != 0;
+  const bool layered = (shape->flags & 5U) != 0;  // in layers, or the faces of cubes
+  // As documented: clamped to 1 … 1 + log2 of the longest side.
+  const std::size_t longest = std::max({shape->width, shape->height, layered ? 1 : shape->depth});
+  levels = std::clamp<unsigned int>(levels, 1, static_cast<unsigned int>(std::bit_width(longest)));
   for (unsigned int number = 0; number < levels; ++number) {
     shapes.push_back(level);
     bytes += shape_bytes(level);

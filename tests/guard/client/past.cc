@@ -212,6 +212,21 @@ int by_exact_name(Attempt& a) {
   });
 }
 
+// Mipmapped arrays of no levels, which the driver takes for one.
+int by_levels(Attempt& a) {
+  constexpr std::size_t kWidth = 1024;
+  const Array3d shape{.width = kWidth,
+                      .height = a.piece / (kWidth * 4),
+                      .depth = 0,
+                      .format = 0x20,
+                      .channels = 1,
+                      .flags = 0};
+  return a.repeat([&] {
+    Handle array = nullptr;
+    return a.cu.cuMipmappedArrayCreate(&array, &shape, 0);
+  });
+}
+
 struct Way {
   const char* name;
   int (*go)(Attempt& attempt);
@@ -229,6 +244,7 @@ constexpr Way kWays[] = {
     {"closing", by_closing},
     {"detach", by_detach},
     {"exact-name", by_exact_name},
+    {"levels", by_levels},
 };
 
 }  // namespace

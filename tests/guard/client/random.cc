@@ -124,17 +124,17 @@ void make_array(World& w) {
     if (w.told("array", w.cu.cuArrayCreate_v2(&array, &shape))) w.arrays.push_back(array);
     return;
   }
-  static const unsigned kFlags[] = {0, 0, 0, 1, 2, 0x40, 0x80};
+  static const unsigned kFlags[] = {0, 0, 0, 1, 2, 4, 0x40, 0x80};
   const Array3d shape{.width = w.up_to(700),
                       .height = w.up_to(700),
                       .depth = w.up_to(20),
                       .format = format,
                       .channels = channels,
-                      .flags = kFlags[w.up_to(6)]};
+                      .flags = kFlags[w.up_to(7)]};
   if (w.up_to(1) == 0) {
     if (w.told("array3d", w.cu.cuArray3DCreate_v2(&array, &shape))) w.arrays.push_back(array);
   } else if (w.told("mipmap", w.cu.cuMipmappedArrayCreate(&array, &shape,
-                                                          static_cast<unsigned>(w.up_to(6))))) {
+                                                          static_cast<unsigned>(w.up_to(12))))) {
     w.mipmaps.push_back(array);
   }
 }

@@ -78,7 +78,7 @@ TEST_P(GuardPast, NoWayLeadsToADeviceOutsideAClosedGrant) {
 INSTANTIATE_TEST_SUITE_P(Ways, GuardPast,
                          testing::Values(Way{"linear"}, Way{"other-pool"}, Way{"two-device-graph"},
                                          Way{"jump"}, Way{"descriptors", kContext}, Way{"closing"},
-                                         Way{"multicast"}, Way{"detach"},
+                                         Way{"multicast"}, Way{"detach"}, Way{"levels"},
                                          Way{"exact-name", 0, "future"}),
                          test_name);
 
