@@ -202,9 +202,11 @@ static_assert(sizeof(AllocationNode) == 120 && sizeof(Array3dShape) == 40);
   X(cuDestroyExternalMemory, cuDestroyExternalMemory, 10000, (Handle))
 
 struct Calls {
+  // NOLINTBEGIN(readability-identifier-naming): named as the driver names its functions
 #define BERTH_MEMBER(name, base, version, parameters) Code(*name) parameters = nullptr;
   BERTH_CALLS(BERTH_MEMBER)
 #undef BERTH_MEMBER
+  // NOLINTEND(readability-identifier-naming)
 };
 
 // How a program comes by its functions.

@@ -115,7 +115,7 @@ struct SparseProperties {
 
 void fill_requirements(const Array3dDescriptor& shape, MemoryRequirements* requirements) {
   *requirements = {};
-  constexpr std::size_t kTile = 64 * 1024;
+  constexpr std::size_t kTile = 64U << 10;
   requirements->bytes = rounded_up(shape_bytes(shape), kTile);
   requirements->alignment = kTile;
 }
@@ -127,7 +127,7 @@ SparseProperties tiles_of(const Array3dDescriptor& shape) {
   properties.tile[1] = 256;
   properties.tile[2] = 1;
   properties.first_tail_level = 4;
-  properties.tail_bytes = 64 * 1024;
+  properties.tail_bytes = 64U << 10;
   return properties;
 }
 

@@ -103,9 +103,9 @@ CUresult make_context(CUdevice device, unsigned int flags, bool primary, Context
     g_contexts.destroy(made);
     return kOutOfMemory;
   }
-  made->limits[0] = 1024;             // stack bytes per thread
-  made->limits[1] = 1024 * 1024;      // printf buffer
-  made->limits[2] = 8 * 1024 * 1024;  // device heap
+  made->limits[0] = 1024;      // stack bytes per thread
+  made->limits[1] = 1U << 20;  // printf buffer
+  made->limits[2] = 8U << 20;  // device heap
   made->limits[3] = 2;
   made->limits[4] = 2048;
   made->limits[5] = 128;

@@ -3,7 +3,6 @@
 #include "fake/cuda/memory.h"
 
 using namespace berth::fake::cuda;  // NOLINT(google-build-using-namespace): entry points are global
-using berth::fake::Family;
 
 namespace {
 

@@ -31,7 +31,7 @@ CUresult add_kernel(CUgraphNode* node, CUgraph graph, const CUgraphNode* depende
                     std::size_t count, const void* parameters) {
   if (parameters == nullptr) return kInvalidValue;
   CUfunction function = nullptr;
-  std::memcpy(&function, parameters, sizeof function);
+  std::memcpy(&function, parameters, sizeof(CUfunction));
   const CUresult code = add(node, graph, dependencies, count, NodeType::kernel);
   if (code != kSuccess) return code;
   const Guard guard(driver().lock);
@@ -73,7 +73,7 @@ CUresult add_any(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependenci
     case NodeType::kernel: return add_kernel(node, graph, dependencies, count, own);
     case NodeType::graph: {
       CUgraph child = nullptr;
-      std::memcpy(&child, own, sizeof child);
+      std::memcpy(&child, own, sizeof(CUgraph));
       return add_child(node, graph, dependencies, count, child);
     }
     case NodeType::allocate: {

@@ -27,7 +27,7 @@ std::uint64_t bytes_for(const DeviceEntry& device, int limit, std::uint64_t valu
 }
 
 std::uint64_t initial_of(int limit) {
-  constexpr std::uint64_t kInitial[] = {1024, 1024 * 1024, 8 * 1024 * 1024};
+  constexpr std::uint64_t kInitial[] = {1024, 1U << 20, 8U << 20};
   return limit <= kHeap ? kInitial[limit] : 0;
 }
 

@@ -6,7 +6,6 @@
 #include "fake/cuda/shares.h"
 
 using namespace berth::fake::cuda;  // NOLINT(google-build-using-namespace): entry points are global
-using berth::fake::Family;
 
 namespace {
 

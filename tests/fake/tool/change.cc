@@ -1,5 +1,6 @@
 // The verbs that change a state file while programs run on it.
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -55,7 +56,7 @@ Result<std::uint64_t> per_million(const std::string& text) {
     return invalid_argument(fmt::format(
         "--probability: '{}' is no number above 0 and up to 1; for example 0.01", printable(text)));
   }
-  return static_cast<std::uint64_t>(value * 1e6 + 0.5);
+  return static_cast<std::uint64_t>(std::llround(value * 1e6));
 }
 
 Result<FaultAction> action_of(const Words& words) {

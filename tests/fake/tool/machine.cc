@@ -203,10 +203,10 @@ void fill_uuid(DeviceEntry& entry, const std::string& text) {
     return;
   }
   std::uint64_t hash = 0xCBF29CE484222325ULL;
-  for (std::size_t place = 0; place < 16; ++place) {
+  for (std::uint8_t& byte : entry.uuid) {
     for (const char c : text)
       hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001B3ULL;
-    entry.uuid[place] = static_cast<std::uint8_t>(hash >> 56U);
+    byte = static_cast<std::uint8_t>(hash >> 56U);
   }
 }
 

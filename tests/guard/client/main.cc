@@ -6,7 +6,7 @@
 #include "verbs.h"
 
 int main(int argc, char** argv) {
-  using namespace berth::guard_test;
+  using namespace berth::guard_test;  // NOLINT(google-build-using-namespace): its verbs
   struct Verb {
     const char* name;
     int (*run)(int argc, char** argv);
