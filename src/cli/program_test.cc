@@ -11,6 +11,7 @@
 
 #include "cli/commands.h"
 #include "cli/example_commands_test.h"
+#include "cli/run_berth_test.h"
 
 namespace berth::cli {
 namespace {
@@ -18,30 +19,16 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-struct Outcome {
-  ExitCode code;
-  std::string out;
-  std::string err;
-};
-
-Outcome run(CommandTable commands, const std::vector<std::string>& words) {
-  std::ostringstream out;
-  std::ostringstream err;
-  Console console{.out = out, .err = err};
-  const ExitCode code = run_program(commands, words, console);
-  return {code, out.str(), err.str()};
-}
-
 TEST(Program, RunsAVerbAndReturnsItsCode) {
-  const Outcome simulate = run(kExampleCommands, {"simulate", "--seeds=7"});
+  const Answer simulate = run_words(kExampleCommands, {"simulate", "--seeds=7"});
   EXPECT_EQ(simulate.code, ExitCode::done);
   EXPECT_EQ(simulate.out, "7\n");
   EXPECT_THAT(simulate.err, IsEmpty());
-  EXPECT_EQ(run(kExampleCommands, {"show", "red"}).code, ExitCode::failed);
+  EXPECT_EQ(run_words(kExampleCommands, {"show", "red"}).code, ExitCode::failed);
 }
 
 TEST(Program, ReportsWrongUsageOnStandardErrorOnly) {
-  const Outcome outcome = run(kExampleCommands, {"simulate", "--sedes=7"});
+  const Answer outcome = run_words(kExampleCommands, {"simulate", "--sedes=7"});
   EXPECT_EQ(outcome.code, ExitCode::usage);
   EXPECT_THAT(outcome.out, IsEmpty());
   EXPECT_EQ(outcome.err,
@@ -50,43 +37,43 @@ TEST(Program, ReportsWrongUsageOnStandardErrorOnly) {
 }
 
 TEST(Program, HelpListsEveryVerbOptionAndExample) {
-  const Outcome program = run(kExampleCommands, {"--help"});
+  const Answer program = run_words(kExampleCommands, {"--help"});
   EXPECT_EQ(program.code, ExitCode::done);
   EXPECT_THAT(program.out, HasSubstr("  simulate   run a trace, the planner's way\n"));
   EXPECT_THAT(program.out, HasSubstr("berth simulate --nodes n.csv"));
 
-  const std::string verb = run(kExampleCommands, {"simulate", "--help"}).out;
+  const std::string verb = run_words(kExampleCommands, {"simulate", "--help"}).out;
   for (const Option& option : kExampleOptions)
     EXPECT_THAT(verb, HasSubstr(std::string(option.name)));
   EXPECT_THAT(verb, HasSubstr("  -o, --output FORMAT     table or json (default: table)\n"));
-  EXPECT_THAT(run(kExampleCommands, {"help", "show"}).out,
+  EXPECT_THAT(run_words(kExampleCommands, {"help", "show"}).out,
               HasSubstr("Usage: berth show COLOUR...\n"));
 }
 
 TEST(Program, RunsAndExplainsVerbsOfTwoWords) {
-  EXPECT_EQ(run(kExampleCommands, {"tree", "cut", "oak"}).out, "cut oak\n");
-  EXPECT_THAT(run(kExampleCommands, {"tree", "cut", "--help"}).out,
+  EXPECT_EQ(run_words(kExampleCommands, {"tree", "cut", "oak"}).out, "cut oak\n");
+  EXPECT_THAT(run_words(kExampleCommands, {"tree", "cut", "--help"}).out,
               HasSubstr("Usage: berth tree cut [OPTIONS] FILE\n"));
   for (const auto& words : {std::vector<std::string>{"tree", "--help"}, {"help", "tree"}}) {
-    const Outcome help = run(kExampleCommands, words);
+    const Answer help = run_words(kExampleCommands, words);
     EXPECT_EQ(help.code, ExitCode::done);
     EXPECT_THAT(help.out, HasSubstr("  tree cut   cut a tree\n  tree grow  grow a tree\n"));
   }
-  EXPECT_EQ(run(kExampleCommands, {"tree"}).err,
+  EXPECT_EQ(run_words(kExampleCommands, {"tree"}).err,
             "berth: tree needs one more word; known are cut, grow\nTry: berth tree --help\n");
-  EXPECT_EQ(run(kExampleCommands, {"tree", "grwo"}).err,
+  EXPECT_EQ(run_words(kExampleCommands, {"tree", "grwo"}).err,
             "berth: unknown verb 'tree grwo'; did you mean 'grow'? Known are cut, grow\n"
             "Try: berth tree --help\n");
-  EXPECT_EQ(run(kExampleCommands, {"tree", "cut", "--dpeth"}).err,
+  EXPECT_EQ(run_words(kExampleCommands, {"tree", "cut", "--dpeth"}).err,
             "berth: unknown option '--dpeth'; did you mean '--depth'?\n"
             "Try: berth tree cut --help\n");
 }
 
 TEST(Program, VersionSpeaksTextJsonAndYaml) {
-  EXPECT_THAT(run(all_commands(), {"version"}).out, testing::StartsWith("berth "));
-  EXPECT_EQ(run(all_commands(), {"--version"}).out, run(all_commands(), {"version"}).out);
-  EXPECT_THAT(run(all_commands(), {"version", "-o", "json"}).out, HasSubstr(R"({"version":")"));
-  EXPECT_THAT(run(all_commands(), {"version", "-o", "yaml"}).out, HasSubstr("\nrevision: \""));
+  EXPECT_THAT(berth({"version"}).out, testing::StartsWith("berth "));
+  EXPECT_EQ(berth({"--version"}).out, berth({"version"}).out);
+  EXPECT_THAT(berth({"version", "-o", "json"}).out, HasSubstr(R"({"version":")"));
+  EXPECT_THAT(berth({"version", "-o", "yaml"}).out, HasSubstr("\nrevision: \""));
 }
 
 class FullDisk : public std::streambuf {

@@ -12,8 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/commands.h"
-#include "cli/program.h"
+#include "cli/run_berth_test.h"
 #include "config/amount.h"
 #include "config/queue_file.h"
 #include "core/queue/division.h"
@@ -84,26 +83,15 @@ std::int64_t milli(const std::string& text) {
   return amount.ok() ? *amount : 0;
 }
 
-struct Outcome {
-  ExitCode code;
-  std::string out;
-  std::string err;
-};
-
 // Runs the words in a folder of its own, in which queues.yaml holds the text.
-Outcome run(const std::string& queues, const std::vector<std::string>& words) {
+Answer run(const std::string& queues, const std::vector<std::string>& words) {
   const std::filesystem::path before = std::filesystem::current_path();
-  std::string pattern = testing::TempDir() + "berth-queues-XXXXXX";
-  const std::filesystem::path folder = mkdtemp(pattern.data());
-  std::filesystem::current_path(folder);
-  std::ofstream("queues.yaml") << queues;
-  std::ostringstream out;
-  std::ostringstream err;
-  Console console{.out = out, .err = err};
-  const ExitCode code = run_program(all_commands(), words, console);
+  const OwnFolder folder;
+  folder.write("queues.yaml", queues);
+  std::filesystem::current_path(folder.name());
+  Answer answer = berth(words);
   std::filesystem::current_path(before);
-  std::filesystem::remove_all(folder);
-  return {code, out.str(), err.str()};
+  return answer;
 }
 
 TEST(QueueDocs, TheExampleGivesWhatIsShown) {
@@ -113,7 +101,7 @@ TEST(QueueDocs, TheExampleGivesWhatIsShown) {
   for (std::string word; line >> word;)
     words.push_back(word);
   ASSERT_GT(words.size(), 2U);
-  const Outcome outcome = run(blocks("yaml").at(0), {words.begin() + 2, words.end()});
+  const Answer outcome = run(blocks("yaml").at(0), {words.begin() + 2, words.end()});
   EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
   EXPECT_EQ(outcome.out, shown.substr(shown.find('\n') + 1));
 }
@@ -203,8 +191,8 @@ TEST(QueueDocs, WrongFilesAreAnsweredAsTheTableSays) {
   ASSERT_EQ(rows.size(), 10U);
   int held = 0;
   for (const Row& row : rows) {
-    const Outcome outcome = run("queues: [" + row.at("in the file") + "]\n",
-                                {"queues", "check", "queues.yaml", "--fleet", "2x80GiB:H100"});
+    const Answer outcome = run("queues: [" + row.at("in the file") + "]\n",
+                               {"queues", "check", "queues.yaml", "--fleet", "2x80GiB:H100"});
     EXPECT_THAT(outcome.err, HasSubstr(row.at("says"))) << row.at("in the file");
     EXPECT_NE(outcome.code, ExitCode::done) << row.at("in the file");
     held += outcome.code == ExitCode::failed ? 1 : 0;
@@ -213,7 +201,7 @@ TEST(QueueDocs, WrongFilesAreAnsweredAsTheTableSays) {
 }
 
 TEST(QueueDocs, TheComplaintsAreThoseOfTheProgram) {
-  const Outcome outcome =
+  const Answer outcome =
       run(blocks("yaml").at(2), {"queues", "check", "queues.yaml", "--fleet", "8x80GiB:H100"});
   EXPECT_EQ(outcome.code, ExitCode::usage);
   EXPECT_EQ(outcome.out, "");
@@ -221,8 +209,8 @@ TEST(QueueDocs, TheComplaintsAreThoseOfTheProgram) {
 }
 
 TEST(QueueDocs, ListTheFieldsOfTheJson) {
-  const Outcome outcome = run(blocks("yaml").at(0), {"queues", "check", "queues.yaml", "--fleet",
-                                                     "2x80GiB:H100", "-o", "json"});
+  const Answer outcome = run(blocks("yaml").at(0), {"queues", "check", "queues.yaml", "--fleet",
+                                                    "2x80GiB:H100", "-o", "json"});
   EXPECT_EQ(outcome.code, ExitCode::done);
   const std::string text = docs();
   for (std::size_t at = outcome.out.find("\":"); at != std::string::npos;
@@ -247,9 +235,10 @@ TEST(QueuesCheck, TakesTheFleetOfTheFileAndSaysWhatIsMissing) {
   const std::string queues = "queues: [{name: a}]\n";
   EXPECT_EQ(run(queues + "fleet: 2x80GiB:H100\n", {"queues", "check", "queues.yaml"}).code,
             ExitCode::done);
-  const Outcome none = run(queues, {"queues", "check", "queues.yaml"});
+  const Answer none = run(queues, {"queues", "check", "queues.yaml"});
   EXPECT_EQ(none.code, ExitCode::usage);
-  EXPECT_THAT(none.err, HasSubstr("--fleet is missing: give SPEC"));
+  EXPECT_THAT(none.err, HasSubstr("queues.yaml:1:1: the file has no section `fleet:`"));
+  EXPECT_THAT(none.err, HasSubstr("because --fleet is not given"));
   EXPECT_EQ(none.out, "");
   EXPECT_THAT(run(queues, {"queues", "check", "queues.yaml", "--fleet", "none"}).err,
               HasSubstr("neither SPEC"));
@@ -262,13 +251,13 @@ TEST(QueuesImport, WritesTheFileOrNothing) {
   const std::string kai =
       "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: a}\n"
       "spec: {displayName: A, resources: {gpu: {quota: 1, limit: 2, overQuotaWeight: 1}}}\n";
-  const Outcome shown = run(kai, {"queues", "import", "queues.yaml"});
+  const Answer shown = run(kai, {"queues", "import", "queues.yaml"});
   EXPECT_EQ(shown.code, ExitCode::done);
   EXPECT_EQ(shown.out,
             "# Written by berth queues import from queues.yaml\npriorityRule: kai\nqueues:\n"
             "  - name: a\n    dims:\n      \"*/devices\": {deserved: 1, limit: 2}\n");
   EXPECT_EQ(shown.err, "queues.yaml:4:21: Queue a: spec.displayName 'A': a queue has one name\n");
-  const Outcome written = run(kai, {"queues", "import", "queues.yaml", "-o", "out.yaml"});
+  const Answer written = run(kai, {"queues", "import", "queues.yaml", "-o", "out.yaml"});
   EXPECT_EQ(written.out, "");
   EXPECT_THAT(written.err, HasSubstr("1 queues written to out.yaml, 1 remarks"));
   EXPECT_EQ(run(kai, {"queues", "import", "queues.yaml", "-o", "no/out.yaml"}).code,

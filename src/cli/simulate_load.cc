@@ -28,11 +28,6 @@ struct Wanted {
 
 Result<Wanted> wanted_from(const Arguments& arguments) {
   Wanted wanted;
-  for (const char* option : {"--report", "--bound", "--jobs"}) {
-    if (!arguments.has(option)) continue;
-    return invalid_argument(std::string(option) +
-                            " belongs to traces; leave it out with --generate");
-  }
   TRY(wanted.words, sim::parse_generate(arguments.value("--generate").value_or("")));
   TRY(wanted.paths, trace_paths(arguments));
   TRY(const std::vector<std::string> policies,
@@ -49,6 +44,8 @@ Result<Wanted> wanted_from(const Arguments& arguments) {
   }
   wanted.format = arguments.value("--output").value_or("table");
   wanted.record = arguments.value("--record");
+  TRY_VOID(check_outputs_differ({{"--nodes", wanted.paths.nodes}, {"--pods", wanted.paths.pods}},
+                                {}, wanted.record));
   if (wanted.record && wanted.specs.size() != 1) {
     return invalid_argument(
         "--record keeps the decisions of one run; give one policy and one seed with it");

@@ -36,10 +36,6 @@ Result<std::string> read_text(const std::string& path) {
   return text;
 }
 
-// Options of the other ways to simulate, which mean nothing to a scenario.
-constexpr std::string_view kOfTraces[] = {"--nodes", "--pods",   "--generate",
-                                          "--bound", "--report", "--record"};
-
 Result<scenario::ScenarioReport> run_file(const std::string& path, scenario::Verdicts verdicts) {
   TRY(const std::string text, read_text(path));
   return scenario::run_scenario(text, path, verdicts);
@@ -48,12 +44,6 @@ Result<scenario::ScenarioReport> run_file(const std::string& path, scenario::Ver
 }  // namespace
 
 ExitCode simulate_scenario(const Arguments& arguments, Console& console) {
-  for (const std::string_view option : kOfTraces) {
-    if (!arguments.has(option)) continue;
-    console.err << "berth: " << option
-                << " belongs to a trace and --scenario to a scenario: give one of them\n";
-    return ExitCode::usage;
-  }
   const std::string format = arguments.value("--output").value_or("table");
   const auto verdicts =
       format == "json" || format == "yaml" ? scenario::Verdicts::json : scenario::Verdicts::words;

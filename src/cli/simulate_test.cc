@@ -9,47 +9,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/commands.h"
-#include "cli/program.h"
+#include "cli/run_berth_test.h"
 
 namespace berth::cli {
 namespace {
 
 using testing::HasSubstr;
 
-struct Answer {
-  ExitCode code;
-  std::string out;
-  std::string err;
-};
-
-Answer berth(const std::vector<std::string>& words) {
-  std::ostringstream out;
-  std::ostringstream err;
-  Console console{.out = out, .err = err};
-  const ExitCode code = run_program(all_commands(), words, console);
-  return {code, out.str(), err.str()};
-}
-
-// A folder with a tiny fleet and some work, gone at the end.
-class Simulate : public testing::Test {
+// A tiny fleet and some work.
+class Simulate : public BerthInAFolder {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/berth_simulate_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
     write("nodes.csv",
           "sn,cpu_milli,memory_mib,gpu,model\na,32000,65536,4,T4\nb,32000,65536,4,P100\n");
     write("pods.csv",
           "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
           "p1,1000,1024,1,500,\np2,1000,1024,1,300,T4\np3,4000,8192,2,1000,\np4,2000,100,0,0,\n");
-  }
-
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(path(name), std::ios::binary) << text;
   }
 
   Answer simulate(std::vector<std::string> more = {}) const {
@@ -58,17 +33,6 @@ class Simulate : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return berth(words);
   }
-
-  std::vector<std::string> files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-      names.push_back(entry.path().filename());
-    }
-    std::ranges::sort(names);
-    return names;
-  }
-
-  std::string folder_;
 };
 
 TEST_F(Simulate, PrintsATableAndNothingElse) {
@@ -87,7 +51,11 @@ TEST_F(Simulate, PrintsJsonAndYaml) {
 }
 
 TEST_F(Simulate, SaysWhatToGiveWhereAPathIsMissing) {
-  const Answer answer = berth({"simulate"});
+  const Answer nothing = berth({"simulate"});
+  EXPECT_EQ(nothing.code, ExitCode::usage);
+  EXPECT_THAT(nothing.err, HasSubstr("what is to be played is missing: --nodes FILE --pods FILE"));
+  EXPECT_THAT(nothing.err, HasSubstr("--fleet FLEET --load FILE"));
+  const Answer answer = berth({"simulate", "--pods", path("pods.csv")});
   EXPECT_EQ(answer.code, ExitCode::usage);
   EXPECT_THAT(answer.err, HasSubstr("--nodes is missing: name the node list (CSV), for instance "
                                     "bench/data/openb/openb_node_list_gpu_node.csv"));
@@ -113,6 +81,40 @@ TEST_F(Simulate, RefusesBadWordsWithExitTwo) {
     EXPECT_EQ(answer.code, ExitCode::usage) << words[1];
     EXPECT_EQ(answer.out, "") << words[1];
   }
+}
+
+TEST_F(Simulate, RefusesOptionsThatItWouldIgnore) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--load", "l.yaml", "--fleet", "1x1GiB", "--nodes", "n.csv"},
+       "--nodes belongs to --generate or a trace (--nodes, --pods); leave it out with --load"},
+      {{"--fleet", "1x1GiB"}, "--fleet belongs to --load: give --load FILE with it, or leave"},
+      {{"--generate", "nodes=2", "--bound"},
+       "--bound belongs to a trace (--nodes, --pods); leave it out with --generate"},
+      {{"--generate", "nodes=2", "--arrival", "10"}, "--arrival belongs to a trace"},
+      {{"--scenario", "s.yaml", "--policy", "pack"}, "leave it out with --scenario"},
+      {{"--scenario", "s.yaml", "--seed", "1"}, "--seed belongs to --load"},
+      {{"--scenario", "s.yaml", "--load", "l.yaml"},
+       "--scenario and --load are simulations of their own: give one of them"},
+  };
+  for (const auto& [words, said] : cases) {
+    std::vector<std::string> all = {"simulate"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Answer answer = berth(all);
+    EXPECT_EQ(answer.code, ExitCode::usage) << said;
+    EXPECT_THAT(answer.err, HasSubstr(said));
+  }
+}
+
+TEST_F(Simulate, NeverWritesOverAnInput) {
+  for (const std::string option : {"--report", "--record"}) {
+    EXPECT_THAT(simulate({option, path("pods.csv")}).err,
+                HasSubstr(option + " and --pods name the same file"));
+  }
+  EXPECT_THAT(simulate({"--generate", "nodes=2", "--record", path("nodes.csv")}).err,
+              HasSubstr("--record and --nodes name the same file"));
+  EXPECT_THAT(simulate({"--report", path("x"), "--record", path("x")}).err,
+              HasSubstr("--record and --report name the same file"));
+  EXPECT_THAT(files(), testing::ElementsAre("nodes.csv", "pods.csv"));
 }
 
 TEST_F(Simulate, RefusesBadFilesWithFileLineAndColumn) {
@@ -154,7 +156,7 @@ TEST_F(Simulate, FailsBeforeTheRunWhereTheReportCannotBeWritten) {
   EXPECT_EQ(answer.code, ExitCode::failed);
   EXPECT_THAT(answer.err, HasSubstr("report.html: cannot be written: No such file or directory"));
   EXPECT_EQ(answer.out, "");
-  EXPECT_EQ(simulate({"--report", folder_}).code, ExitCode::failed);
+  EXPECT_EQ(simulate({"--report", folder_.name()}).code, ExitCode::failed);
   EXPECT_THAT(files(), testing::ElementsAre("nodes.csv", "pods.csv"));
 }
 

@@ -35,31 +35,6 @@ struct Wanted {
 
 int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
-// Writing over an input, or two outputs over each other, loses somebody's file.
-Result<void> check_paths_differ(const Wanted& wanted) {
-  struct Named {
-    std::string_view option;
-    std::filesystem::path path;
-  };
-  std::vector<Named> paths{{"--nodes", wanted.paths.nodes}, {"--pods", wanted.paths.pods}};
-  for (const auto& [option, output] :
-       {std::pair{"--report", &wanted.report}, std::pair{"--record", &wanted.record}}) {
-    if (!output->has_value()) {
-      continue;
-    }
-    const std::filesystem::path path = **output;
-    for (const Named& other : paths) {
-      std::error_code ignored;
-      if (path == other.path || std::filesystem::equivalent(path, other.path, ignored)) {
-        return invalid_argument(std::string(option) + " and " + std::string(other.option) +
-                                " name the same file, " + path.string() + "; give each its own");
-      }
-    }
-    paths.push_back({option, path});
-  }
-  return success();
-}
-
 Result<Wanted> wanted_from(const Arguments& arguments) {
   Wanted wanted;
   TRY(wanted.paths, trace_paths(arguments));
@@ -80,7 +55,8 @@ Result<Wanted> wanted_from(const Arguments& arguments) {
   wanted.format = arguments.value("--output").value_or("table");
   wanted.report = arguments.value("--report");
   wanted.record = arguments.value("--record");
-  TRY_VOID(check_paths_differ(wanted));
+  TRY_VOID(check_outputs_differ({{"--nodes", wanted.paths.nodes}, {"--pods", wanted.paths.pods}},
+                                wanted.report, wanted.record));
   if (wanted.record && wanted.plan.policies.size() * wanted.plan.seeds.size() != 1) {
     return invalid_argument(
         "--record keeps the decisions of one run; give one policy and one seed with it");

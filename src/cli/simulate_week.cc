@@ -1,7 +1,6 @@
 #include "cli/simulate_week.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -39,9 +38,8 @@ struct Wanted {
   std::optional<std::string> record;
 };
 
-// Options of the other ways to simulate.
-constexpr std::string_view kOfOthers[] = {"--nodes",    "--pods",  "--seeds",   "--arrival",
-                                          "--generate", "--bound", "--scenario"};
+// What a week without --queues is called.
+constexpr std::string_view kNoQueues = "no queues";
 
 // Every leaf that jobs may name.
 std::vector<std::string> leaves_of(const core::QueueConfig& config) {
@@ -60,6 +58,10 @@ Result<void> check_queues_exist(const scenario::Load& load, const sim::WeekSpec&
     if (std::ranges::count(leaves, queue) > 0) continue;
     const std::string place = load.file + ":" + std::to_string(stream.queue.place.line) + ":" +
                               std::to_string(stream.queue.place.column) + ": ";
+    if (spec.name == kNoQueues) {
+      return invalid_argument(place + "queue '" + queue + "': without --queues there is only '" +
+                              leaves.front() + "'; give the file that has the queue");
+    }
     return invalid_argument(place + "queue '" + queue + "': no leaf of " + spec.name +
                             " is called so; did you mean '" + nearest(queue, leaves) +
                             "'? `berth queues check` shows the tree");
@@ -80,7 +82,7 @@ Result<core::QueueConfig> queues_from(const std::string& path, const std::vector
 }
 
 Result<void> read_specs(const Arguments& arguments, Wanted& wanted, Console& console) {
-  sim::WeekSpec spec{.name = "no queues", .engine = wanted.file.config};
+  sim::WeekSpec spec{.name = std::string(kNoQueues), .engine = wanted.file.config};
   spec.seed = wanted.file.load.seed;
   spec.check = arguments.has("--check");
   if (const auto seed = arguments.value("--seed")) {
@@ -93,6 +95,10 @@ Result<void> read_specs(const Arguments& arguments, Wanted& wanted, Console& con
     wanted.specs.push_back(std::move(spec));
   } else {
     for (const std::string_view path : sim::split_at(*files, ',')) {
+      if (path.empty()) {
+        return invalid_argument("--queues '" + *files +
+                                "': a name is empty; give one file, or two with one comma between");
+      }
       spec.name = std::string(path);
       TRY(spec.queues, queues_from(spec.name, wanted.scene.fleet, console));
       wanted.specs.push_back(spec);
@@ -107,21 +113,12 @@ Result<void> read_specs(const Arguments& arguments, Wanted& wanted, Console& con
   return success();
 }
 
-// A report or a log in place of an input would lose it.
 Result<void> check_outputs(const Arguments& arguments, const Wanted& wanted) {
-  std::vector<std::string> inputs = {wanted.file.load.file, *arguments.value("--fleet")};
+  std::vector<NamedPath> inputs = {{"--load", wanted.file.load.file},
+                                   {"--fleet", *arguments.value("--fleet")}};
   for (const sim::WeekSpec& spec : wanted.specs)
-    inputs.push_back(spec.name);
-  for (const auto* output : {&wanted.report, &wanted.record}) {
-    if (!output->has_value()) continue;
-    for (const std::string& input : inputs) {
-      std::error_code ignored;
-      if (std::filesystem::equivalent(**output, input, ignored)) {
-        return invalid_argument("'" + **output +
-                                "' is an input of this command; name another file to write to");
-      }
-    }
-  }
+    inputs.push_back({"--queues", spec.name});
+  TRY_VOID(check_outputs_differ(std::move(inputs), wanted.report, wanted.record));
   if (wanted.record && wanted.specs.size() != 1) {
     return invalid_argument("--record keeps the decisions of one run; give one file with --queues");
   }
@@ -129,11 +126,6 @@ Result<void> check_outputs(const Arguments& arguments, const Wanted& wanted) {
 }
 
 Result<Wanted> wanted_from(const Arguments& arguments, Console& console) {
-  for (const std::string_view option : kOfOthers) {
-    if (!arguments.has(option)) continue;
-    return invalid_argument(std::string(option) +
-                            " belongs to another kind of simulation; leave it out with --load");
-  }
   Wanted wanted;
   const std::string path = arguments.value("--load").value_or("");
   TRY(const std::string text, sim::read_input_file(path));

@@ -10,8 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/commands.h"
-#include "cli/program.h"
+#include "cli/run_berth_test.h"
 #include "scenario/load.h"
 
 namespace berth::cli {
@@ -19,26 +18,10 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Answer {
-  ExitCode code;
-  std::string out;
-  std::string err;
-};
-
-Answer berth(const std::vector<std::string>& words) {
-  std::ostringstream out;
-  std::ostringstream err;
-  Console console{.out = out, .err = err};
-  const ExitCode code = run_program(all_commands(), words, console);
-  return {code, out.str(), err.str()};
-}
-
-// A folder with a load and two queue files, gone at the end.
-class SimulateWeek : public testing::Test {
+// A load and two queue files.
+class SimulateWeek : public BerthInAFolder {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/berth_week_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
     write("load.yaml",
           "load:\n  horizon: 6h\n  sample: 2h\n  streams:\n"
           "    - {name: big, queue: a, preemptible: true, whole: 2, arrivals: {bursts: {at: 1h, "
@@ -51,30 +34,12 @@ class SimulateWeek : public testing::Test {
           "{deserved: 1}}}]\n");
   }
 
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(path(name), std::ios::binary) << text;
-  }
-
   Answer simulate(std::vector<std::string> more) const {
     std::vector<std::string> words = {"simulate", "--load", path("load.yaml"), "--fleet",
                                       "4x80GiB:H100"};
     words.insert(words.end(), more.begin(), more.end());
     return berth(words);
   }
-
-  std::vector<std::string> files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_))
-      names.push_back(entry.path().filename());
-    std::ranges::sort(names);
-    return names;
-  }
-
-  std::string folder_;
 };
 
 TEST_F(SimulateWeek, PrintsATableOfQueuesAndNothingElse) {
@@ -99,8 +64,9 @@ TEST_F(SimulateWeek, PrintsTheDocumentOfARun) {
   const Answer answer = simulate({"--queues", path("two.yaml"), "-o", "json"});
   EXPECT_EQ(answer.code, ExitCode::done) << answer.err;
   std::string got = answer.out;
-  for (std::size_t at = got.find(folder_); at != std::string::npos; at = got.find(folder_))
-    got.erase(at, folder_.size() + 1);
+  const std::string folder = folder_.path("");
+  for (std::size_t at = got.find(folder); at != std::string::npos; at = got.find(folder))
+    got.erase(at, folder.size());
   const std::string golden = std::string(BERTH_SOURCE_DIR) + "/tests/week/small.json";
   if (std::getenv("BERTH_WRITE_GOLDEN") != nullptr) std::ofstream(golden) << got;
   std::ostringstream want;
@@ -134,7 +100,7 @@ TEST_F(SimulateWeek, RefusesBadWordsAndFilesWithExitTwo) {
        "broken.yaml:3:3: streems: 'streems' is not a key of 'load'; did you mean 'streams'?"},
       {{"--load", path("load.yaml"), "--fleet", "4x"}, "--fleet '4x' is neither SPEC"},
       {{"--load", path("load.yaml"), "--fleet", fleet},
-       "load.yaml:5:26: queue 'a': no leaf of no queues is called so; did you mean 'default'?"},
+       "load.yaml:5:26: queue 'a': without --queues there is only 'default'"},
       {{"--load", path("strange.yaml"), "--fleet", fleet, "--queues", path("one.yaml")},
        "strange.yaml:1:48: queue 'aa'"},
       {{"--load", path("load.yaml"), "--fleet", fleet, "--queues", path("held.yaml")},
@@ -150,12 +116,11 @@ TEST_F(SimulateWeek, RefusesBadWordsAndFilesWithExitTwo) {
       {{"--load", path("load.yaml"), "--fleet", fleet, "--queues", path("one.yaml"), "--policy",
         "pakc"},
        "pakc"},
-      {{"--load", path("load.yaml"), "--fleet", fleet, "--nodes", "x.csv"},
-       "--nodes belongs to another kind of simulation"},
+      {{"--load", path("load.yaml"), "--fleet", fleet, "--queues", path("one.yaml") + ","},
+       "a name is empty"},
       {{"--load", path("load.yaml"), "--fleet", fleet, "--queues", path("one.yaml"), "--report",
         path("one.yaml")},
-       "is an input of this command"},
-      {{"--fleet", fleet}, "--fleet belongs to --load"},
+       "--report and --queues name the same file"},
   };
   for (const auto& [words, said] : cases) {
     std::vector<std::string> all = {"simulate"};

@@ -1,7 +1,10 @@
 #include "cli/simulate_words.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <ostream>
+#include <system_error>
+#include <utility>
 
 #include "base/printable.h"
 #include "base/suggest.h"
@@ -58,6 +61,12 @@ Result<std::string> path_of(const Arguments& arguments, const MissingPath& missi
 
 Result<TracePaths> trace_paths(const Arguments& arguments) {
   TracePaths paths;
+  if (!arguments.has("--nodes") && !arguments.has("--pods") && !arguments.has("--generate")) {
+    return invalid_argument(
+        "what is to be played is missing: --nodes FILE --pods FILE for a trace of work (CSV; "
+        "bench/data/openb has a published one), --fleet FLEET --load FILE for a shared cluster, or "
+        "--scenario FILE; `berth simulate --help` has an example of each");
+  }
   TRY(paths.nodes, path_of(arguments, {.option = "--nodes",
                                        .what = "node list",
                                        .example = "openb_node_list_gpu_node.csv"}));
@@ -65,6 +74,25 @@ Result<TracePaths> trace_paths(const Arguments& arguments) {
       path_of(arguments,
               {.option = "--pods", .what = "pod list", .example = "openb_pod_list_default.csv"}));
   return paths;
+}
+
+Result<void> check_outputs_differ(std::vector<NamedPath> inputs,
+                                  const std::optional<std::string>& report,
+                                  const std::optional<std::string>& record) {
+  std::vector<NamedPath>& others = inputs;
+  for (const auto& [option, output] :
+       {std::pair{"--report", &report}, std::pair{"--record", &record}}) {
+    if (!output->has_value()) continue;
+    for (const NamedPath& other : others) {
+      std::error_code ignored;
+      if (**output == other.path || std::filesystem::equivalent(**output, other.path, ignored)) {
+        return invalid_argument(std::string(option) + " and " + std::string(other.option) +
+                                " name the same file, " + **output + "; give each its own");
+      }
+    }
+    others.push_back({option, **output});
+  }
+  return success();
 }
 
 Result<std::optional<sim::OutputFile>> open_output(const std::optional<std::string>& path) {

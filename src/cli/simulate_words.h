@@ -28,6 +28,18 @@ struct TracePaths {
 // Errors: one of --nodes, --pods is missing, with where an example lies.
 Result<TracePaths> trace_paths(const Arguments& arguments);
 
+// A path of the command line, with the option that gave it.
+struct NamedPath {
+  std::string_view option;
+  std::string path;
+};
+
+// Writing over an input, or two outputs over each other, loses somebody's file. Errors: a report or
+// a record that is one of `inputs`, or both the same file.
+Result<void> check_outputs_differ(std::vector<NamedPath> inputs,
+                                  const std::optional<std::string>& report,
+                                  const std::optional<std::string>& record);
+
 // An output that was asked for, opened before the work so that a bad path is known at once.
 Result<std::optional<sim::OutputFile>> open_output(const std::optional<std::string>& path);
 

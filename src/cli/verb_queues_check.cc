@@ -36,10 +36,9 @@ Result<std::vector<core::Node>> fleet_of(const Arguments& arguments, const std::
   if (const auto option = arguments.value("--fleet")) return fleet_from(*option);
   auto fleet = scenario::parse_fleet(text, path);
   if (fleet.ok()) return fleet;
-  return invalid_argument(
-      "--fleet is missing: give SPEC, for instance --fleet 8x80GiB:H100, or a "
-      "file with a section `fleet:` (" +
-      fleet.error().message() + ")");
+  return invalid_argument(fleet.error().message() +
+                          "\nThe fleet is looked for there because --fleet is not given; it takes "
+                          "SPEC (8x80GiB:H100), or a file with a section `fleet:`");
 }
 
 ExitCode refuse(Console& console, const std::string& message) {

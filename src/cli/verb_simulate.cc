@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/simulate_kinds.h"
 #include "cli/simulate_load.h"
 #include "cli/simulate_scenario.h"
 #include "cli/simulate_trace.h"
@@ -103,39 +104,38 @@ constexpr Example kExamples[] = {
 
 ExitCode simulate(const Arguments& arguments, Console& console) {
   if (arguments.has("--scenario-help")) return print_scenario_help(console);
-  if (arguments.has("--scenario")) return simulate_scenario(arguments, console);
-  if (arguments.has("--load")) return simulate_week(arguments, console);
-  for (const char* option : {"--fleet", "--queues", "--seed"}) {
-    if (!arguments.has(option)) continue;
-    console.err << "berth simulate: " << option
-                << " belongs to --load FILE, which says what work arrives; docs/simulate-week.md "
-                   "has an example\n";
-    return ExitCode::usage;
+  const Result<SimulationKind> kind = simulation_kind(arguments);
+  if (!kind.ok()) return report_error(console, "simulate", kind.error());
+  switch (*kind) {
+    case SimulationKind::trace: return simulate_trace(arguments, console);
+    case SimulationKind::generated: return simulate_load(arguments, console);
+    case SimulationKind::cluster: return simulate_week(arguments, console);
+    case SimulationKind::scenario: return simulate_scenario(arguments, console);
   }
-  if (arguments.has("--generate")) return simulate_load(arguments, console);
-  return simulate_trace(arguments, console);
+  return ExitCode::usage;
 }
 
 }  // namespace
 
 constinit const Command kSimulateCommand{
     .name = "simulate",
-    .summary = "play a trace of GPU work under several policies, or scenario files",
+    .summary = "play a trace of GPU work, a week of a shared cluster, or scenario files",
     .description =
-        "Work arrives in a random order, one pod at a time, until it has asked for --arrival "
-        "percent "
-        "of the fleet's GPUs; each policy places what it can and the rest is refused. The "
-        "scheduler's "
-        "own engine decides, in virtual time.\n\n"
+        "The scheduler's own engine decides, in virtual time. With --nodes and --pods work arrives "
+        "in a random order, one pod at a time, until it has asked for --arrival percent of the "
+        "fleet's GPUs; each policy places what it can and the rest is refused.\n\n"
         "Node lists have the columns sn, cpu_milli, memory_mib, gpu, model. Pod lists have name, "
         "cpu_milli, memory_mib, num_gpu, gpu_milli and, if wanted, gpu_spec, qos, pod_phase, "
         "creation_time, deletion_time, scheduled_time. bench/data/openb holds a published "
         "trace.\n\n"
         "With --generate the node list gives the mix of node types and the pod list the mix of "
-        "work: "
-        "pods are drawn from it at random, live for exponential times and hold the allocation "
-        "between LOW and HIGH percent (90-95). Without nodes= and devices= the fleet stays as it "
-        "is.",
+        "work: pods are drawn from it at random, live for exponential times and hold the "
+        "allocation between LOW and HIGH percent (90-95). Without nodes= and devices= the fleet "
+        "stays as it is.\n\n"
+        "With --load jobs come and go for days, queues share the fleet between them, and what was "
+        "lent is taken back (docs/simulate-week.md).\n\n"
+        "Exit status: 0 done; 1 an expectation of a scenario is not met, an output cannot be "
+        "written, or it was cancelled; 2 a word or a file is wrong.",
     .options = kOptions,
     .examples = kExamples,
     .run = simulate,

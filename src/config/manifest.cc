@@ -106,7 +106,8 @@ Result<void> Manifest::identify() {
     const auto value = take(map, key);
     if (value && !value->node().is_null()) return value->word();
     if (!required) return std::string();
-    return whole.error(fmt::format("'{}' is missing: is this a manifest of Kubernetes?", key));
+    return yaml::error_at(file_, node_->line, node_->column,
+                          fmt::format("'{}' is missing: is this a manifest of Kubernetes?", key));
   };
   TRY(const std::string api, word(node_, "apiVersion", true));
   const std::size_t slash = api.find('/');

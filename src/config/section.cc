@@ -23,8 +23,10 @@ Error not_a_section(std::string_view section, const Value& value) {
 }
 
 Error missing_key(const KeyDoc& key, const Value& value) {
-  return value.error(fmt::format("'{}' is missing: {}; for example {}: {}", key.name, key.summary,
-                                 key.name, key.example));
+  const Place place = value.place();
+  return yaml::error_at(value.file(), place.line, place.column,
+                        fmt::format("{}: '{}' is missing: {}; for example {}: {}", value.field(),
+                                    key.name, key.summary, key.name, key.example));
 }
 
 Error unknown_key(std::string_view section, const yaml::Entry& entry, std::string_view file,

@@ -1,8 +1,9 @@
 // Files as the simulator needs them: whole inputs in, whole outputs out or nothing at all.
 //
 // OutputFile is opened BEFORE a long run, so that an unwritable path is known at once, and becomes
-// visible only by commit(): it writes to a temporary file beside the target and renames it. Leaving
-// the scope without commit (error, cancel) leaves nothing behind.
+// visible only by commit(): until then it has no name, or on file systems that know no such files a
+// temporary one beside the target. Leaving the scope without commit (error, cancel) leaves nothing
+// behind, and neither does a process that is killed, where files can be nameless.
 // Thread-safety: none.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 
@@ -38,13 +40,21 @@ class OutputFile {
   Result<void> commit();
 
  private:
-  OutputFile(std::string path, std::string temporary, int descriptor)
-      : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
+  enum class Form {
+    special,   // a pipe or a device: written to as it stands
+    nameless,  // gets a name with commit
+    named,     // has a temporary name
+  };
+
+  OutputFile(std::string path, Form form, int descriptor)
+      : path_(std::move(path)), form_(form), descriptor_(descriptor) {}
 
   Error failed(std::string_view what) const;
+  bool name_it();
 
   std::string path_;
-  std::string temporary_;  // empty once committed or moved from
+  Form form_;
+  std::string temporary_;  // what is to be unlinked unless committed
   int descriptor_ = -1;
 };
 

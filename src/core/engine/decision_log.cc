@@ -377,10 +377,8 @@ Result<LogReader> LogReader::open(std::string_view log) {
 }
 
 Result<BlockView> LogReader::block_at(std::size_t offset) const {
-  const Result<BlockView> block = read_block(log_.substr(offset));
-  if (block.ok()) {
-    return block;
-  }
+  Result<BlockView> block = read_block(log_.substr(offset));
+  if (block.ok()) return block;
   return invalid_argument(fmt::format("decision log, byte {}: record {} {}", offset, records_ + 1,
                                       block.error().message()));
 }

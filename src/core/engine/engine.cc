@@ -54,7 +54,7 @@ Engine::Impl::Impl(EngineConfig the_config, std::unique_ptr<Policy> policy, Stop
       ledger(fleet, rules_of(config)),
       shapes(config.device_cap.value_or(0), config.limit_overcommit_percent),
       index(fleet, ledger, types, shapes),
-      quotas(fleet, ledger, types, shapes),
+      quotas(fleet, ledger, types),
       waiting({.step = config.aging_step, .max = config.aging_max}),
       stages(stopwatch) {
   index.set_policy(std::move(policy), config.policy_seed);

@@ -10,6 +10,7 @@ namespace berth::core {
 namespace {
 
 constexpr std::int64_t kNano = 1'000'000'000;
+constexpr std::int64_t kWhole = kWholeMilli.count();  // of a device, and of its compute
 
 }  // namespace
 
@@ -129,13 +130,13 @@ std::vector<Quotas::Contribution> Quotas::contributions_of(NodeId node) {
     if (!fleet_.device(id).mig_enabled && usable > 0) {
       if (node_ready && face.blocked == Cause::none) {
         part.mib = std::max<std::int64_t>(0, usable - Memory::bytes(book.foreign).ceil_mib());
-        part.milli = part.compute = 1000;
+        part.milli = part.compute = kWhole;
       } else if (!book.holdings.empty()) {
         part.mib = std::min(usable, Memory::bytes(book.requests).floor_mib());
-        part.milli = 1000 * part.mib / usable;
-        part.compute = std::min<std::int64_t>(1000, book.compute);
+        part.milli = kWhole * part.mib / usable;
+        part.compute = std::min<std::int64_t>(kWhole, book.compute);
         if (face.use == DeviceUse::whole) {
-          part.milli = part.compute = 1000;
+          part.milli = part.compute = kWhole;
         }
       }
     }
@@ -211,7 +212,7 @@ Charge Quotas::charge_of(const Grant& grant) {
     ChargePart part{.device_class = kinds_[kind].device_class, .mib = mib};
     if (device.exclusive) {
       part.whole = 1;
-      part.compute_milli = 1000;
+      part.compute_milli = kWhole;
     } else {
       const std::int64_t usable = std::max<std::int64_t>(1, kinds_[kind].usable_mib);
       const auto by_fraction = static_cast<std::int64_t>(Int128{usable} * nano / kNano);
@@ -239,13 +240,13 @@ Charge Quotas::charge_on(const Shape& shape, const QuotaKind& kind) const {
     if (ask.is_exclusive()) {
       one.whole = ask.count;
       one.mib = ask.count * kind.usable_mib;
-      one.compute_milli = ask.count * 1000;
+      one.compute_milli = ask.count * kWhole;
     } else {
       const DeviceNeed need = need_on(ask, kind.usable_mib, kind.gpu_replicas, 0);
       one.mib = ask.count * request_mib_on(ask, kind.usable_mib, kind.gpu_replicas);
       one.nano = ask.kind == AskKind::fraction ? ask.count * ask.nano : 0;
       one.shares_mib = ask.kind == AskKind::fraction ? 0 : one.mib;
-      one.compute_milli = ask.count * need.compute;
+      one.compute_milli = ask.count * std::int64_t{need.compute};
     }
     ChargePart sum = run;
     sum.mib += one.mib;

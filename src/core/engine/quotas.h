@@ -40,8 +40,8 @@ struct QuotaView {
 
 class Quotas {
  public:
-  Quotas(const Fleet& fleet, const Ledger& ledger, const NodeTypes& types, Shapes& shapes)
-      : fleet_(fleet), ledger_(ledger), types_(types), shapes_(shapes) {}
+  Quotas(const Fleet& fleet, const Ledger& ledger, const NodeTypes& types)
+      : fleet_(fleet), ledger_(ledger), types_(types) {}
 
   QueueTree tree;
 
@@ -120,7 +120,6 @@ class Quotas {
   const Fleet& fleet_;
   const Ledger& ledger_;
   const NodeTypes& types_;
-  Shapes& shapes_;
   std::vector<QuotaKind> kinds_;
   static constexpr std::size_t kUnknownKind = ~std::size_t{0};
   std::vector<std::size_t> kind_of_device_;

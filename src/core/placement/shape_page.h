@@ -66,7 +66,7 @@ class ShapePage {
   // Which of a position's ways is the cheaper one: the first on equality (placement.md 5.5).
   int way_at(std::size_t position, std::span<const std::int64_t> offsets) const;
   bool opens_idle(std::size_t position, int way) const {
-    return (opens_[position] >> way & 1U) != 0;
+    return ((unsigned{opens_[position]} >> static_cast<unsigned>(way)) & 1U) != 0;
   }
 
  private:

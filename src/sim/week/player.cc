@@ -62,17 +62,17 @@ class Player {
     while (!items_.empty() && items_.top().time.ms() < load_.horizon.count()) {
       const Item item = items_.top();
       items_.pop();
-      TRY_VOID(advance_to(item.time));
+      advance_to(item.time);
       TRY_VOID(happen(item));
     }
-    TRY_VOID(advance_to(Time(load_.horizon.count())));
+    advance_to(Time(load_.horizon.count()));
     TRY_VOID(take_sample());
     return finish();
   }
 
  private:
   Result<void> set_up();
-  Result<void> advance_to(Time time);
+  void advance_to(Time time);
   Result<void> happen(const Item& item);
   Result<void> arrive(std::uint32_t stream);
   Result<void> end(const Item& item);
@@ -163,7 +163,11 @@ Result<void> Player::set_up() {
   return success();
 }
 
+// The only place where time is spent, also before the first job and after the last one.
 Result<void> Player::tell(core::EventBody body) {
+  if (hooks_.cancelled != nullptr && hooks_.cancelled->load(std::memory_order_relaxed)) {
+    return Error(ErrorCode::exhausted, "cancelled");
+  }
   const core::Event event{now_, std::move(body)};
   if (hooks_.record != nullptr) core::append_event(log_, event);
   const std::span<const core::Action> actions = engine_->apply(event);
@@ -371,16 +375,12 @@ void Player::on(const core::Retracted& retracted) {
 
 // --- time ---
 
-Result<void> Player::advance_to(Time time) {
+void Player::advance_to(Time time) {
   ASSERT(time >= now_, time.ms());
   if (hooks_.played_ms != nullptr) {
     hooks_.played_ms->fetch_add((time - now_).count(), std::memory_order_relaxed);
   }
   now_ = time;
-  if (hooks_.cancelled != nullptr && hooks_.cancelled->load(std::memory_order_relaxed)) {
-    return Error(ErrorCode::exhausted, "cancelled");
-  }
-  return success();
 }
 
 Result<void> Player::happen(const Item& item) {
