@@ -66,8 +66,9 @@ const char* open_policy(bool fixed) {
   if (fd < 0) return "its policy cannot be opened";
   struct stat status = {};
   const char* wrong = nullptr;
-  if (sys::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_size < static_cast<off_t>(sizeof(Policy))) {
+  if (sys::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    wrong = "its policy is no file that can be read";
+  } else if (status.st_size < static_cast<off_t>(sizeof(Policy))) {
     wrong = "its policy is truncated";
   } else if (status.st_uid != 0 && (fixed || status.st_uid != sys::user_id())) {
     wrong = "its policy belongs to a stranger";

@@ -66,6 +66,9 @@ void print_refusal(int target, std::uint64_t asked) {
   line.add(", grant ").add(g_grant.policy->grant_id, sizeof(g_grant.policy->grant_id));
   line.add(", pid ").number(sys::process_id());
   if (cap < limit) line.add(", burst now capped at ").number(cap).add(" B");
+  if (local()->slot.load(std::memory_order_acquire) == kSlotless) {
+    line.add(", since the process could take no slot of the account");
+  }
   if (silent != 0) line.add(" (").number(silent).add(" more)");
   line.add("\n");
   print(line);

@@ -46,6 +46,26 @@ void* answer(int index, void* found) {
 
 }  // namespace
 
+extern "C" {
+__attribute__((visibility("default"))) void* dlsym(void* handle, const char* name);
+__attribute__((visibility("default"))) void* dlvsym(void* handle, const char* name,
+                                                    const char* version);
+}
+
+namespace {
+
+// Who asks libc for its dlsym, by whatever handle, wants to look names up as everybody does. Null:
+// not one of the two, or nothing is limited here.
+void* lookup_itself(const char* name) {
+  if (name[0] != 'd' || name[1] != 'l') return nullptr;
+  const bool plain = same_text(name, "dlsym");
+  if ((!plain && !same_text(name, "dlvsym")) || is_driver_asking()) return nullptr;
+  if (mode() == Mode::inert || mode() == Mode::passing) return nullptr;
+  return plain ? reinterpret_cast<void*>(&dlsym) : reinterpret_cast<void*>(&dlvsym);
+}
+
+}  // namespace
+
 bool is_wanted(Name name) {
   if (mode() == Mode::inert || mode() == Mode::passing) return false;
   if (!kIsLaunch[index_of(name)]) return true;
@@ -70,6 +90,9 @@ extern "C" __attribute__((visibility("hidden"), used)) Lookup berth_guard_dlsym(
   if (find == nullptr || name == nullptr) {
     return {.value = reinterpret_cast<void*>(find), .ours = find == nullptr ? 1UL : 0UL};
   }
+  if (void* own = lookup_itself(name); own != nullptr && find(handle, name) != nullptr) {
+    return {.value = own, .ours = 1};
+  }
   const int index = (name[0] == 'c' || name[0] == 'n') ? exported_index(name) : -1;
   if (index < 0 || is_driver_asking()) return {.value = reinterpret_cast<void*>(find), .ours = 0};
   return {.value = answer(index, find(handle, name)), .ours = 1};
@@ -80,6 +103,9 @@ berth_guard_dlvsym(void* handle, const char* name, const char* version) {
   const DlvsymFunction find = linker().dlvsym;
   if (find == nullptr || name == nullptr) {
     return {.value = reinterpret_cast<void*>(find), .ours = find == nullptr ? 1UL : 0UL};
+  }
+  if (void* own = lookup_itself(name); own != nullptr && find(handle, name, version) != nullptr) {
+    return {.value = own, .ours = 1};
   }
   const int index = (name[0] == 'c' || name[0] == 'n') ? exported_index(name) : -1;
   if (index < 0 || is_driver_asking()) return {.value = reinterpret_cast<void*>(find), .ours = 0};

@@ -12,9 +12,10 @@ int main(int argc, char** argv) {
     int (*run)(int argc, char** argv);
   };
   static const Verb kVerbs[] = {
-      {"race", run_race},         {"random", run_random}, {"hold", run_hold}, {"storm", run_storm},
-      {"short", run_short},       {"bench", run_bench},   {"abi", run_abi},   {"view", run_view},
-      {"lifetime", run_lifetime}, {"share", run_share},   {"past", run_past}};
+      {"race", run_race},   {"random", run_random}, {"hold", run_hold},
+      {"storm", run_storm}, {"short", run_short},   {"bench", run_bench},
+      {"abi", run_abi},     {"view", run_view},     {"lifetime", run_lifetime},
+      {"share", run_share}, {"past", run_past},     {"forbidden", run_forbidden}};
   setvbuf(stdout, nullptr, _IOLBF, 0);
   for (const Verb& verb : kVerbs) {
     if (argc > 1 && std::strcmp(argv[1], verb.name) == 0) return verb.run(argc - 2, argv + 2);

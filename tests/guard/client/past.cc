@@ -227,6 +227,24 @@ int by_levels(Attempt& a) {
   });
 }
 
+// Looks functions up with the dlsym that libc has, not the one the linker finds first.
+int by_lookup(Attempt& a) {
+  void* libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+  auto* find = reinterpret_cast<void* (*)(void*, const char*)>(dlsym(libc, "dlsym"));
+  auto* versioned =
+      reinterpret_cast<void* (*)(void*, const char*)>(dlvsym(libc, "dlsym", "GLIBC_2.34"));
+  if (find == nullptr || versioned == nullptr) return 1;
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  auto* first = reinterpret_cast<int (*)(Ptr*, std::size_t)>(find(library, "cuMemAlloc_v2"));
+  auto* second = reinterpret_cast<int (*)(Ptr*, std::size_t)>(versioned(library, "cuMemAlloc_v2"));
+  bool turn = false;
+  return a.repeat([&] {
+    Ptr pointer = 0;
+    turn = !turn;
+    return turn ? first(&pointer, a.piece) : second(&pointer, a.piece);
+  });
+}
+
 struct Way {
   const char* name;
   int (*go)(Attempt& attempt);
@@ -245,6 +263,7 @@ constexpr Way kWays[] = {
     {"detach", by_detach},
     {"exact-name", by_exact_name},
     {"levels", by_levels},
+    {"lookup", by_lookup},
 };
 
 }  // namespace

@@ -28,5 +28,6 @@ int run_view(int argc, char** argv);
 int run_lifetime(int argc, char** argv);
 int run_share(int argc, char** argv);
 int run_past(int argc, char** argv);
+int run_forbidden(int argc, char** argv);
 
 }  // namespace berth::guard_test

@@ -18,6 +18,24 @@ TEST(GuardLifetime, AChildHoldsItsOwnAndItsDeadParentsIsGivenBack) {
   EXPECT_EQ(seen.out, "child 0, reclaimed 1, held 66\n") << seen.err;
 }
 
+TEST(GuardLifetime, AChildMadePastLibcDoesNotKeepItsDeadParentsSlot) {
+  const Machine machine({.limit_mib = 500});
+  ASSERT_EQ(machine.fake({"set", "fork-works=on"}).exit_code, 0);
+  const Outcome seen = machine.run_program(
+      {"sh", "-c",
+       std::string(BERTH_BIN_DIR) + "/../tests/guard_client lifetime raw-fork; sleep 1"});
+  EXPECT_EQ(seen.out, "child 0, reclaimed 1, held 66\n") << seen.err;
+}
+
+TEST(GuardLifetime, MemoryHandedToAnotherProcessIsCountedOnceForItsMaker) {
+  const Machine machine({.limit_mib = 500});
+  const Outcome seen = machine.run({"lifetime", "ipc"});
+  EXPECT_EQ(seen.out,
+            "open: opened 0, take 0, exporter 116, importer 66\n"
+            "closed: opened 0, take 0, exporter 116, importer 66\n")
+      << seen.err;
+}
+
 TEST(GuardLifetime, AnotherProgramInTheSameProcessBeginsWithNothing) {
   const Machine machine({.limit_mib = 500});
   const Outcome seen = machine.run({"lifetime", "exec"});

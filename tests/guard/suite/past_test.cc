@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, GuardPast,
                          testing::Values(Way{"linear"}, Way{"other-pool"}, Way{"two-device-graph"},
                                          Way{"jump"}, Way{"descriptors", kContext}, Way{"closing"},
                                          Way{"multicast"}, Way{"detach"}, Way{"levels"},
-                                         Way{"exact-name", 0, "future"}),
+                                         Way{"lookup"}, Way{"exact-name", 0, "future"}),
                          test_name);
 
 }  // namespace
