@@ -62,9 +62,13 @@ std::optional<ClaimPlan> ClaimSearch::find() {
     if (!may_ask(mode) || !allowed(Mode::preempt)) {
       continue;
     }
-    std::vector<ClaimUnit> all = units(mode);
-    std::vector<ClaimUnit> own = units(Mode::preempt);
-    if (all.empty() || own.empty()) {
+    const bool many = many_run();
+    std::vector<ClaimUnit> own = many ? first_tasks(Mode::preempt) : units(Mode::preempt);
+    if (own.empty()) {
+      continue;
+    }
+    std::vector<ClaimUnit> all = many ? first_tasks(mode) : units(mode);
+    if (all.empty()) {
       continue;
     }
     all.insert(all.begin(), own.begin(), own.end());
@@ -76,25 +80,10 @@ std::optional<ClaimPlan> ClaimSearch::find() {
 }
 
 std::optional<ClaimSearch::Found> ClaimSearch::search(Mode mode) {
-  if (!engine_.is_head(claimant_) && mode != Mode::consolidate && mode != Mode::backfill &&
-      many_run()) {
-    if (std::optional<Found> found = one_by_one(mode, first_tasks(mode)); found.has_value()) {
-      return found;
-    }
+  if (!engine_.is_head(claimant_) && mode != Mode::backfill && many_run()) {
+    return search_many(mode);
   }
   return search_among(mode, units(mode));
-}
-
-// More than an exact search would look at.
-bool ClaimSearch::many_run() const {
-  std::size_t sum = 0;
-  for (const auto& [leaf, runners] : engine_.runners_) {
-    sum += runners.size();
-    if (sum > kManyRun) {
-      return true;
-    }
-  }
-  return false;
 }
 
 std::optional<ClaimSearch::Found> ClaimSearch::search_among(Mode mode,

@@ -60,7 +60,7 @@ class ClaimSearch {
   std::optional<ClaimPlan> find();
   // What stood in the way, for the verdict.
   Verdict::Preemption blocked_by() const;
-  bool complete() const { return steps_ < budget_; }
+  bool complete() const { return steps_ < budget_ && !truncated_; }
   std::int64_t steps() const { return steps_; }
 
  private:
@@ -122,11 +122,27 @@ class ClaimSearch {
   QueueId ancestor_with(QueueId leaf) const;
   std::vector<QuotaDimensionId> short_dimensions() const;
 
+  // --- where much runs (claim_many.cc)
+  struct OpenLeaf {
+    QueueId leaf;
+    std::int64_t over = 0;
+    const std::set<Runner>* runners = nullptr;
+  };
+  bool many_run() const;
+  std::vector<OpenLeaf> open_leaves(Mode mode);
+  bool may_open_alone(WorkloadId id) const;
+  std::vector<ClaimUnit> units_on(NodeId node, Mode mode, const std::vector<OpenLeaf>& leaves);
+  std::optional<Found> search_many(Mode mode);
+  std::optional<Found> sets_on(const std::vector<NodeId>& nodes, Mode mode,
+                               const std::vector<OpenLeaf>& leaves);
+  std::optional<std::int64_t> booked_on_emptiest(const Shape& shape, NodeId node);
+  std::optional<Found> consolidate_many();
+  std::optional<Found> emptied(NodeId node, const std::vector<const ClaimUnit*>& all);
+
   // --- which set (claim_search.cc)
   bool allowed(Mode mode);
   bool may_ask(Mode mode) const;
   std::optional<Found> search(Mode mode);
-  bool many_run() const;
   std::optional<Found> search_among(Mode mode, const std::vector<ClaimUnit>& units);
   bool leaf_may_grow() const;
   std::optional<Found> one_by_one(Mode mode, const std::vector<ClaimUnit>& units);
@@ -160,6 +176,10 @@ class ClaimSearch {
   std::set<WorkloadId> whole_;             // gangs that the set under judgement takes whole
   std::vector<Kept>
       kept_;  // by workload, as of the last remedy that looked at it; moves do not count
+  std::set<QueueId> within_share_;  // leaves that may lose nothing by the last remedy
+  std::set<QueueId> asked_singly_;  // leaves some of whose work was looked at
+  std::vector<std::int64_t> booked_;
+  bool truncated_ = false;      // some that might have been enough were not looked at
   std::int64_t over_caps_ = 0;  // sets that a cap on victims forbade
   bool quota_open_ = false;     // a task that lacks nothing but room on a node
   bool mixed_ = false;          // lower priority of the own leaf may go as well as others' excess

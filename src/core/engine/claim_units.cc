@@ -172,11 +172,26 @@ void ClaimSearch::note(WorkloadId id, Mode mode, Kept kept) {
     kept_.resize(id.index() + 1, Kept::not_asked);
   }
   kept_[id.index()] = kept;
+  asked_singly_.insert(engine_.entry(id).leaf);
 }
 
 // Each workload once.
 Verdict::Preemption ClaimSearch::blocked_by() const {
   Verdict::Preemption blocked{.eviction_cap = over_caps_};
+  for (const QueueId leaf : within_share_) {
+    const std::set<Runner>& runners = engine_.runners_.at(leaf);
+    if (!asked_singly_.contains(leaf)) {
+      blocked.considered += std::ssize(runners);
+      blocked.fair_share += std::ssize(runners);
+      continue;
+    }
+    for (const Runner& runner : runners) {
+      const std::size_t at = runner.id.index();
+      const bool asked = at < kept_.size() && kept_[at] != Kept::not_asked;
+      blocked.considered += asked ? 0 : 1;
+      blocked.fair_share += asked ? 0 : 1;
+    }
+  }
   for (const Kept kept : kept_) {
     blocked.considered += kept == Kept::not_asked ? 0 : 1;
     switch (kept) {

@@ -126,9 +126,9 @@ bool Engine::Impl::try_claim(WorkloadId id) {
     steps = search.steps() + kStepsPerSearch;
     claim_steps_ += steps;
     stage.stepped(steps);
-    one.blocked = search.blocked_by();
-    one.searched_fully = search.complete();
     if (!plan.has_value()) {
+      one.blocked = search.blocked_by();
+      one.searched_fully = search.complete();
       stage.rejected();
     }
   }

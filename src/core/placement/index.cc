@@ -291,11 +291,19 @@ void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard
     if (!fleet_.present(node)) {
       continue;
     }
-    const std::optional<std::uint64_t> allowed = guard ? guard(node) : ~std::uint64_t{0};
-    if (allowed.has_value()) {
-      const NodeValue& value = values_[node.index()];
-      consider(shape, node, answer(shape, input_of(node), value, *allowed), value, *allowed, best);
+    const NodeValue& value = values_[node.index()];
+    const NodeAnswer open = answer(shape, input_of(node), value, ~std::uint64_t{0});
+    if (open.cause != Cause::none) {
+      continue;  // the rule costs more than the answer, and only takes away
     }
+    const std::optional<std::uint64_t> allowed = guard ? guard(node) : ~std::uint64_t{0};
+    if (!allowed.has_value()) {
+      continue;
+    }
+    consider(shape, node,
+             *allowed == ~std::uint64_t{0} ? open
+                                           : answer(shape, input_of(node), value, *allowed),
+             value, *allowed, best);
   }
 }
 

@@ -1,0 +1,339 @@
+// Where much runs: a bounded look at those whose leaving is most likely to be enough. One alone
+// first, then node by node; to move work, the nodes where the least of it has to.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "core/engine/claim_search.h"
+
+namespace berth::core {
+
+namespace {
+
+constexpr int kMostLooked = 512;  // runners of all leaves together
+constexpr int kMostLookedOfLeaf = 128;
+constexpr std::size_t kMostNodes = 32;    // that are looked at for sets of several
+constexpr int kMostNodesAfterFound = 4;   // to find a cheaper set than the first
+constexpr std::size_t kMostEmptied = 12;  // nodes on which moves are tried
+constexpr std::size_t kExactOnNode = 6;   // units
+
+}  // namespace
+
+// More than an exact search would look at.
+bool ClaimSearch::many_run() const {
+  std::size_t sum = 0;
+  for (const auto& [leaf, runners] : engine_.runners_) {
+    sum += runners.size();
+    if (sum > kManyRun) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Leaves whose work may be asked for, the one farthest above its share first.
+std::vector<ClaimSearch::OpenLeaf> ClaimSearch::open_leaves(Mode mode) {
+  std::vector<OpenLeaf> leaves;
+  const auto open = [&](QueueId leaf, const std::set<Runner>& runners) {
+    if (!queue_may_lose(leaf, mode)) {
+      within_share_.insert(leaf);
+      return;
+    }
+    within_share_.erase(leaf);
+    const bool inside = mode == Mode::preempt || mode == Mode::backfill;
+    leaves.push_back(
+        {.leaf = leaf, .over = inside ? 0 : over_share(leaf, mode), .runners = &runners});
+  };
+  if (mode == Mode::preempt) {
+    const auto own = engine_.runners_.find(leaf_);
+    if (own != engine_.runners_.end()) {
+      open(leaf_, own->second);
+    }
+    return leaves;
+  }
+  for (const auto& [leaf, runners] : engine_.runners_) {
+    if (leaf != leaf_ || mode == Mode::backfill) {
+      open(leaf, runners);
+    }
+  }
+  std::ranges::stable_sort(leaves, std::greater<>(), &OpenLeaf::over);
+  return leaves;
+}
+
+// Whether its leaving could empty a device of its own that the claimant needs empty. Cheap, and
+// right when it says no.
+bool ClaimSearch::may_open_alone(WorkloadId id) const {
+  const Shape& shape = engine_.shapes.at(engine_.entry(claimant_).shape);
+  if (!quota_open_ || !shape.simple || !shape.wants_gpu()) {
+    return true;
+  }
+  const Grant& grant = *engine_.entry(id).grant;
+  const AskFit& fit =
+      engine_.shapes.fit(shape.id, engine_.types, engine_.fleet, grant.node).asks[0];
+  const std::span<const DeviceFace> faces = engine_.ledger.faces(grant.node);
+  std::int64_t open = 0;
+  for (std::size_t place = 0; place < faces.size(); ++place) {
+    if ((fit.eligible >> place & 1U) == 0) {
+      continue;
+    }
+    if (!fit.needs[place].exclusive) {
+      return true;
+    }
+    open += faces[place].idle ? 1 : 0;
+  }
+  for (const DeviceCharge& charge : grant.charges) {
+    open += engine_.ledger.faces(grant.node)[engine_.fleet.place_of(charge.device)].grants == 1;
+  }
+  return open >= shape.ask(0).count;
+}
+
+// Those on the node that may leave by this remedy, in the order of candidates.
+std::vector<ClaimUnit> ClaimSearch::units_on(NodeId node, Mode mode,
+                                             const std::vector<OpenLeaf>& leaves) {
+  std::vector<ClaimUnit> units;
+  std::set<WorkloadId> heads;
+  const auto find = [&](QueueId leaf) { return std::ranges::find(leaves, leaf, &OpenLeaf::leaf); };
+  for (const WorkloadId id : engine_.on_node_[node.index()]) {
+    const Entry& entry = engine_.entry(id);
+    if (mode != Mode::consolidate && find(entry.leaf) == leaves.end()) {
+      continue;
+    }
+    if (!entry.gang.is_none()) {
+      heads.insert(entry.gang);
+    } else if (may_leave(id, mode)) {
+      units.push_back(unit_of({id}));
+    }
+  }
+  for (const WorkloadId head : heads) {
+    add_gang_units(head, mode, units);
+  }
+  for (ClaimUnit& unit : units) {
+    unit.over = mode == Mode::consolidate ? 0 : find(unit.leaf)->over;
+  }
+  sort_candidates(units);
+  return units;
+}
+
+std::optional<ClaimSearch::Found> ClaimSearch::search_many(Mode mode) {
+  if (mode == Mode::consolidate) {
+    return consolidate_many();
+  }
+  const std::vector<OpenLeaf> leaves = open_leaves(mode);
+  if (leaves.empty()) {
+    return std::nullopt;
+  }
+  std::int64_t lowest = leaves.front().runners->begin()->priority;
+  for (const OpenLeaf& leaf : leaves) {
+    lowest = std::min(lowest, leaf.runners->begin()->priority);
+  }
+  if (mode == Mode::preempt && lowest >= engine_.entry(claimant_).options.priority) {
+    return std::nullopt;
+  }
+  std::vector<NodeId> nodes;  // by first candidate
+  std::vector<bool> listed(engine_.on_node_.size());
+  int looked = 0;
+  for (const OpenLeaf& leaf : leaves) {
+    int of_leaf = 0;
+    for (const Runner& runner : *leaf.runners) {
+      if (++looked > kMostLooked || ++of_leaf > kMostLookedOfLeaf || !more_steps(1)) {
+        truncated_ = true;
+        break;
+      }
+      const Entry& entry = engine_.entry(runner.id);
+      const bool alone = entry.gang.is_none();
+      if (alone && !may_leave(runner.id, mode)) {
+        continue;
+      }
+      const NodeId node = entry.grant->node;
+      if (!listed[node.index()]) {
+        listed[node.index()] = true;
+        nodes.push_back(node);
+      }
+      if (!alone || runner.priority != lowest || !may_open_alone(runner.id)) {
+        continue;
+      }
+      const ClaimUnit unit = unit_of({runner.id});
+      if (std::optional<Found> found = judge(mode, {&unit}); found.has_value()) {
+        return found;
+      }
+    }
+  }
+  return sets_on(nodes, mode, leaves);
+}
+
+// The cheapest set of one node that is enough.
+std::optional<ClaimSearch::Found> ClaimSearch::sets_on(const std::vector<NodeId>& nodes, Mode mode,
+                                                       const std::vector<OpenLeaf>& leaves) {
+  std::optional<Found> best;
+  const auto keep = [&](std::optional<Found> found) {
+    if (found.has_value() && (!best.has_value() || found->cost < best->cost)) {
+      best = std::move(found);
+    }
+  };
+  std::size_t looked = 0;
+  int after_found = 0;
+  for (const NodeId node : nodes) {
+    if (++looked > kMostNodes || (best.has_value() && ++after_found > kMostNodesAfterFound) ||
+        !more_steps(1)) {
+      truncated_ = truncated_ || !best.has_value();
+      break;
+    }
+    // Units live as long as what was found among them is judged.
+    const std::vector<ClaimUnit> units = units_on(node, mode, leaves);
+    std::vector<const ClaimUnit*> all;
+    for (const ClaimUnit& unit : units) {
+      all.push_back(&unit);
+    }
+    if (all.empty() || !opens_a_node(all)) {
+      continue;
+    }
+    if (all.size() <= kExactOnNode) {
+      keep(by_subsets(mode, all));
+      continue;
+    }
+    std::vector<const ClaimUnit*> set;
+    for (const ClaimUnit* unit : all) {
+      set.push_back(unit);
+      if (!more_steps(1)) {
+        return best;
+      }
+      if (judge(mode, set).has_value()) {
+        keep(judge(mode, without_needless(set)));
+        break;
+      }
+    }
+  }
+  return best;
+}
+
+// What is booked on the node's `count` emptiest devices that the claimant could use, in thousandths
+// of a device; nothing where it has not so many.
+std::optional<std::int64_t> ClaimSearch::booked_on_emptiest(const Shape& shape, NodeId node) {
+  const StaticFit& fit = engine_.shapes.fit(shape.id, engine_.types, engine_.fleet, node);
+  if (!fit.could_ever) {
+    return std::nullopt;
+  }
+  const auto count = static_cast<std::size_t>(shape.ask(0).count);
+  const std::span<const DeviceFace> faces = engine_.ledger.faces(node);
+  std::vector<std::int64_t>& booked = booked_;
+  booked.clear();
+  for (std::size_t place = 0; place < faces.size(); ++place) {
+    if ((fit.asks[0].eligible >> place & 1U) != 0 && faces[place].blocked == Cause::none) {
+      booked.push_back(1000 - faces[place].free_milli);
+    }
+  }
+  if (booked.size() < count) {
+    return std::nullopt;
+  }
+  std::ranges::nth_element(booked, booked.begin() + static_cast<std::ptrdiff_t>(count - 1));
+  return std::accumulate(booked.begin(), booked.begin() + static_cast<std::ptrdiff_t>(count),
+                         std::int64_t{0});
+}
+
+std::optional<ClaimSearch::Found> ClaimSearch::consolidate_many() {
+  const Shape& shape = engine_.shapes.at(engine_.entry(claimant_).shape);
+  if (!shape.simple || !shape.wants_gpu() || !quota_open_) {
+    return search_among(Mode::consolidate, units(Mode::consolidate));
+  }
+
+  struct Choice {
+    std::int64_t booked = 0;
+    std::int64_t rank = 0;
+    NodeId node;
+    auto operator<=>(const Choice&) const = default;
+  };
+
+  std::vector<Choice> choices;
+  for (std::size_t i = 0; i < engine_.on_node_.size(); ++i) {
+    const NodeId node(i);
+    if (engine_.on_node_[i].empty() || !engine_.fleet.present(node) ||
+        engine_.ledger.node(node).blocked != Cause::none) {
+      continue;
+    }
+    if (const std::optional<std::int64_t> booked = booked_on_emptiest(shape, node)) {
+      choices.push_back({.booked = *booked, .rank = engine_.index.rank(node), .node = node});
+    }
+  }
+  const std::size_t looked = std::min(kMostEmptied, choices.size());
+  truncated_ = truncated_ || looked < choices.size();
+  std::ranges::partial_sort(choices, choices.begin() + static_cast<std::ptrdiff_t>(looked));
+  for (const Choice& choice : std::span(choices).first(looked)) {
+    if (!more_steps(2)) {
+      break;
+    }
+    const std::vector<ClaimUnit> units = units_on(choice.node, Mode::consolidate, {});
+    std::vector<const ClaimUnit*> all;
+    for (const ClaimUnit& unit : units) {
+      all.push_back(&unit);
+    }
+    if (all.empty() || !opens_a_node(all)) {
+      continue;
+    }
+    if (std::optional<Found> found = emptied(choice.node, all); found.has_value()) {
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+// Moves what is on the emptiest devices that the claimant could use, as many as it asks for.
+std::optional<ClaimSearch::Found> ClaimSearch::emptied(NodeId node,
+                                                       const std::vector<const ClaimUnit*>& all) {
+  const Shape& shape = engine_.shapes.at(engine_.entry(claimant_).shape);
+  const AskFit& fit = engine_.shapes.fit(shape.id, engine_.types, engine_.fleet, node).asks[0];
+  const std::span<const DeviceFace> faces = engine_.ledger.faces(node);
+  const std::vector<DeviceId>& devices = engine_.fleet.devices_of(node);
+
+  struct Place {
+    std::int64_t booked = 0;
+    std::size_t place = 0;
+    std::vector<const ClaimUnit*> units = {};
+  };
+
+  std::vector<Place> places;
+  for (std::size_t place = 0; place < faces.size(); ++place) {
+    if ((fit.eligible >> place & 1U) == 0 || faces[place].blocked != Cause::none) {
+      continue;
+    }
+    if (!fit.needs[place].exclusive) {
+      return fewest_moves(node, all);
+    }
+    Place found{.booked = 1000 - faces[place].free_milli, .place = place};
+    const bool all_may = std::ranges::all_of(
+        engine_.ledger.book(devices[place]).holdings, [&](const Holding& holding) {
+          const auto unit = std::ranges::find_if(all, [&](const ClaimUnit* one) {
+            return std::ranges::find(one->members, holding.workload) != one->members.end();
+          });
+          if (unit != all.end()) {
+            found.units.push_back(*unit);
+          }
+          return unit != all.end() || goes(holding.workload, {});
+        });
+    if (all_may) {
+      places.push_back(std::move(found));
+    }
+  }
+  const auto count = static_cast<std::size_t>(shape.ask(0).count);
+  if (places.size() < count) {
+    return std::nullopt;
+  }
+  std::ranges::stable_sort(places, {}, &Place::booked);
+  std::vector<const ClaimUnit*> set;
+  for (const Place& place : std::span(places).first(count)) {
+    for (const ClaimUnit* unit : place.units) {
+      if (std::ranges::find(set, unit) == set.end()) {
+        set.push_back(unit);
+      }
+    }
+  }
+  const auto moved = [](std::size_t sum, const ClaimUnit* one) {
+    return sum + one->members.size();
+  };
+  if (set.empty() || std::accumulate(set.begin(), set.end(), std::size_t{0}, moved) > kMostMoves) {
+    return std::nullopt;
+  }
+  return judge(Mode::consolidate, set);
+}
+
+}  // namespace berth::core
