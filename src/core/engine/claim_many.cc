@@ -22,10 +22,10 @@ constexpr std::size_t kExactOnNode = 6;   // units
 
 // More than an exact search would look at.
 bool ClaimSearch::many_run() const {
-  std::size_t sum = 0;
+  std::int64_t sum = 0;
   for (const auto& [leaf, runners] : engine_.runners_) {
-    sum += runners.size();
-    if (sum > kManyRun) {
+    sum += std::ssize(runners);
+    if (sum > engine_.config.exact_runners) {
       return true;
     }
   }

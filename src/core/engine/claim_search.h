@@ -105,7 +105,6 @@ class ClaimSearch {
 
   static constexpr std::size_t kExactUnits = 8;
   static constexpr std::size_t kMostMoves = 16;
-  static constexpr std::size_t kManyRun = 64;
 
   // --- who could leave (claim_units.cc)
   std::vector<ClaimUnit> units(Mode mode);

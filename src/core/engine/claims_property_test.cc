@@ -41,7 +41,8 @@ struct Tally {
 // One world as it runs: the engine, the model and the harbour between them.
 class WorldRun {
  public:
-  explicit WorldRun(bool written = false) : written_(written) {}
+  explicit WorldRun(bool written = false, const EngineConfig& config = {})
+      : engine_(Engine::create(config).value()), written_(written) {}
 
   // What is wrong, in words; empty when all is well.
   std::string run(const std::vector<ClaimStep>& steps) {
@@ -122,7 +123,7 @@ class WorldRun {
     wrong_ = "it does not come to rest";
   }
 
-  std::unique_ptr<Engine> engine_ = Engine::create({}).value();
+  std::unique_ptr<Engine> engine_;
   NaiveClaims model_;
   Time now_{1000};
   std::optional<Time> wake_;
@@ -266,6 +267,33 @@ TEST(ClaimsPropertySoak, SeedsAskedFor) {
     const std::vector<ClaimStep> steps = world_of(seed);
     EXPECT_EQ(in_a_child([&] { return failure_of(steps); }), "") << "seed " << seed;
   }
+}
+
+// As in a fleet on which too much runs for everybody to be asked.
+TEST(ClaimsProperty, ABoundedSearchIsAsJust) {
+  constexpr std::uint64_t kWorlds = 800;
+  EngineConfig bounded;
+  bounded.exact_runners = 0;
+  const auto failure = [&](const std::vector<ClaimStep>& steps) {
+    return WorldRun(false, bounded).run(steps);
+  };
+  std::int64_t evictions = 0;
+  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
+    running_seed = seed;
+    const std::vector<ClaimStep> steps = world_of(seed);
+    WorldRun run(false, bounded);
+    const std::string wrong = run.run(steps);
+    evictions += run.model().evictions();
+    if (!wrong.empty()) {
+      const std::string kind = kind_of(wrong);
+      WorldRun again(true, bounded);
+      const std::vector<ClaimStep> shortest =
+          shrink(steps, [&](const auto& some) { return kind_of(failure(some)) == kind; });
+      FAIL() << "seed " << seed << ": " << again.run(shortest) << "\n"
+             << transcript(shortest) << again.text();
+    }
+  }
+  EXPECT_GT(evictions, 500);
 }
 
 TEST(ClaimsPropertySoak, EveryEvictionIsJustifiedAndEverythingComesToRest) {

@@ -44,6 +44,9 @@ Result<void> check_config(const EngineConfig& config) {
   if (config.search_budget < 1 || config.search_budget > 1'000'000'000) {
     return refuse("search_budget", config.search_budget, "it must lie between 1 and 1000000000");
   }
+  if (config.exact_runners < 0) {
+    return refuse("exact_runners", config.exact_runners, "it cannot be negative");
+  }
   return success();
 }
 

@@ -225,7 +225,7 @@ void fields(auto& io, Of<Notice> auto& x) { io(x.kind, x.device, x.workload, x.b
 void fields(auto& io, Of<EngineConfig> auto& x) {
   io(x.policy, x.policy_seed, x.max_sample_age, x.limit_overcommit_percent, x.device_cap);
   io(x.reservations, x.aging_step, x.aging_max, x.releasing_horizon, x.whole_foreign_max);
-  io(x.start_timeout, x.search_budget);
+  io(x.start_timeout, x.search_budget, x.exact_runners);
 }
 
 }  // namespace berth::core

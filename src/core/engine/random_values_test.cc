@@ -177,7 +177,8 @@ EngineConfig RandomValues::config() {
           .releasing_horizon = Duration(number()),
           .whole_foreign_max = maybe([this] { return Memory::bytes(number()); }),
           .start_timeout = maybe([this] { return Duration(number()); }),
-          .search_budget = number()};
+          .search_budget = number(),
+          .exact_runners = number()};
 }
 
 DeviceObserved RandomValues::observation() {
