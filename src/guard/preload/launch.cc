@@ -80,6 +80,32 @@ Estimate& estimate_of(Local& own, CuHandle function) {
   return own.estimates[(key * 0x9E3779B97F4A7C15U) >> 54U];
 }
 
+// The middle one. A measurement also holds what other processes ran between the two events, so one
+// that stands alone is left out.
+std::int64_t median(std::int64_t a, std::int64_t b, std::int64_t c) {
+  const std::int64_t low = a < b ? a : b;
+  const std::int64_t high = a < b ? b : a;
+  if (c < low) return low;
+  return c > high ? high : c;
+}
+
+void learn(Estimate& estimate, std::int64_t measured) {
+  const std::int64_t old = estimate.cost_ns.load(std::memory_order_relaxed);
+  if (!estimate.measured.load(std::memory_order_relaxed)) {
+    estimate.last_ns[0].store(measured, std::memory_order_relaxed);
+    estimate.last_ns[1].store(measured, std::memory_order_relaxed);
+    estimate.cost_ns.store(measured, std::memory_order_relaxed);
+  } else {
+    const std::int64_t last = estimate.last_ns[0].load(std::memory_order_relaxed);
+    const std::int64_t usual =
+        median(measured, last, estimate.last_ns[1].load(std::memory_order_relaxed));
+    estimate.last_ns[1].store(last, std::memory_order_relaxed);
+    estimate.last_ns[0].store(measured, std::memory_order_relaxed);
+    estimate.cost_ns.store((3 * old + usual) / 4, std::memory_order_relaxed);
+  }
+  estimate.measured.store(true, std::memory_order_release);
+}
+
 // Reads the sample that is closed, if the GPU is done with it.
 void read_sample(Local& own, Context& context) {
   if (context.sample.load(std::memory_order_acquire) != sample_closed ||
@@ -93,10 +119,7 @@ void read_sample(Local& own, Context& context) {
     if (measured > kLongestNs) measured = kLongestNs;
     Estimate& estimate = estimate_of(own, context.sampled);
     if (estimate.function.load() == reinterpret_cast<std::uint64_t>(context.sampled)) {
-      const std::int64_t old = estimate.cost_ns.load(std::memory_order_relaxed);
-      estimate.cost_ns.store(estimate.measured.load() ? (3 * old + measured) / 4 : measured,
-                             std::memory_order_relaxed);
-      estimate.measured.store(true, std::memory_order_release);
+      learn(estimate, measured);
     }
   }
   context.sample.store(sample_idle, std::memory_order_release);

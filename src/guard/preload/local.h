@@ -121,6 +121,7 @@ struct Messages {
 struct Estimate {
   std::atomic<std::uint64_t> function;
   std::atomic<std::int64_t> cost_ns;
+  std::atomic<std::int64_t> last_ns[2];  // the last two measurements
   std::atomic<bool> measured;
 };
 inline constexpr std::uint32_t kEstimates = 1024;

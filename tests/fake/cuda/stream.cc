@@ -92,6 +92,12 @@ std::uint64_t context_idle_at(const Context& context) {
   return latest;
 }
 
+std::uint64_t turn_at(const Context& context, std::uint64_t now) {
+  const std::uint64_t busy = driver().entry(context.entry).busy_until.load();
+  const std::uint64_t own = driver().books().own_figures(context.entry).last_busy.load();
+  return busy > own && busy > now ? busy : now;
+}
+
 bool is_past(std::uint64_t when) { return when == 0 || when <= now_ns(); }
 
 void sleep_until_idle(std::uint64_t when) {

@@ -53,6 +53,9 @@ inline void wait_for(Stream& stream, std::uint64_t when) {
 // When everything that must be done before the stream counts as idle is done.
 std::uint64_t idle_at(const Stream& stream);
 std::uint64_t context_idle_at(const Context& context);
+// When the device comes to what an idle stream is told now: processes take turns on it, so what
+// others have queued is done first.
+std::uint64_t turn_at(const Context& context, std::uint64_t now);
 // Sleeps without the driver's lock, then lets pools settle.
 void sleep_until_idle(std::uint64_t when);
 bool is_past(std::uint64_t when);

@@ -36,7 +36,7 @@ CUresult record(Event& event, Stream& stream) {
   }
   const std::uint64_t idle = idle_at(stream);
   const std::uint64_t now = (event.flags & 2U) != 0 && idle == 0 ? 0 : berth::fake::now_ns();
-  event.when = idle > now ? idle : now;
+  event.when = idle > now ? idle : turn_at(*stream.context, now);
   return kSuccess;
 }
 

@@ -1,6 +1,6 @@
 // view: prints what the driver and NVML say of the first device's memory, as "NAME VALUE" lines,
-// after taking 100 MiB. share MILLISECONDS NAME: launches 5 ms kernels for that long and prints
-// how many.
+// after taking 100 MiB. share MILLISECONDS NAME: launches kernels of that name for that long and
+// prints how many, and how many of them after the first second ("steady").
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -79,15 +79,18 @@ int run_share(int argc, char** argv) {
       cu.cuModuleGetFunction(&function, module, argv[1]) != 0) {
     return 1;
   }
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(number(argv[0]));
+  const auto begin = std::chrono::steady_clock::now();
+  const auto end = begin + std::chrono::milliseconds(number(argv[0]));
   int launches = 0;
+  int steady = 0;
   while (std::chrono::steady_clock::now() < end) {
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(1)) ++steady;
     cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
     // A program waits for its results now and then; so the queue stays short.
-    if (++launches % 4 == 0) cu.cuCtxSynchronize();
+    if (++launches % 16 == 0) cu.cuCtxSynchronize();
   }
   cu.cuCtxSynchronize();
-  std::printf("launches %d\n", launches);
+  std::printf("launches %d\nsteady %d\n", launches, steady);
   return 0;
 }
 
