@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/engine/claim_search.h"
+#include "core/engine/sentence_words.h"
 
 namespace berth::core {
 
@@ -360,14 +361,15 @@ std::string ClaimSearch::reason(Mode mode, WorkloadId victim) const {
   const QueueId ours = side(leaf_);
   const QuotaFigures from = tree.figures(theirs, d);
   const QuotaFigures to = tree.figures(ours, d);
+  const std::string dimension = tree.dimension_name(d);
+  const auto amount = [&](std::int64_t value) { return quota_text(value, dimension); };
   return fmt::format(
       "{} of queue {} takes back its {}: of {}, {} holds {} after this and its {} is {}; {} will "
-      "hold "
-      "{} of its {}. More `deserved` for {}, or preemptible: false within it, keeps the work",
-      who, tree.path_name(leaf_), mode == Mode::guarantee ? "guarantee" : "fair share",
-      tree.dimension_name(d), tree.path_name(theirs), from.alloc - from.releasing,
-      mode == Mode::guarantee ? "guarantee" : "share", tree.share(theirs, d, share),
-      tree.path_name(ours), to.alloc - to.releasing, tree.share(ours, d, share),
+      "hold {} of its {}. More `deserved` for {}, or preemptible: false within it, keeps the work",
+      who, tree.path_name(leaf_), mode == Mode::guarantee ? "guarantee" : "fair share", dimension,
+      tree.path_name(theirs), amount(from.alloc - from.releasing),
+      mode == Mode::guarantee ? "guarantee" : "share", amount(tree.share(theirs, d, share)),
+      tree.path_name(ours), amount(to.alloc - to.releasing), amount(tree.share(ours, d, share)),
       tree.path_name(theirs));
 }
 

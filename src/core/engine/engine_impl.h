@@ -246,6 +246,7 @@ class Engine::Impl {
   void retry_promised(const std::set<NodeId>& nodes);
   void try_in_order(const std::set<KindId>& woken);
   std::set<KindId> woken_kinds();
+  void say_why(const std::vector<WorkloadId>& back);
   Appetite offer_of(NodeId node) const;
   bool try_workload(WorkloadId id);
   Selection select_for(WorkloadId id, const QuotaView* quota);

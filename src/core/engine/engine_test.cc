@@ -30,6 +30,19 @@ TEST(Engine, SaysNeverWhenNoDeviceIsLargeEnough) {
   EXPECT_EQ(world.device_of("a"), "n1/g0");
 }
 
+TEST(Engine, SaysWhyOneWaitsAgainBehindAnotherOfItsKind) {
+  World world;
+  world.apply(NodeUpserted{node_of("n0", 1, 100)});
+  world.submit("a", DeviceAsk::whole_devices(1));
+  world.submit("before", DeviceAsk::whole_devices(1), {.priority = 5});
+  world.submit("first", DeviceAsk::memory_mib(80), {.priority = 10});
+  world.apply(GrantLost{.uid = "a", .why = "evicted", .requeue = true});
+  EXPECT_EQ(world.device_of("first"), "n0/g0");
+  EXPECT_EQ(world.engine->outcome("a"), Outcome::waiting);
+  EXPECT_EQ(world.cause("a"), world.cause("before"));
+  EXPECT_NE(world.cause("a"), "");
+}
+
 // annotations.md F7.
 TEST(Engine, PacksSharesInOrderOfArrival) {
   World world;

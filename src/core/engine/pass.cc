@@ -76,7 +76,9 @@ void Engine::Impl::run_pass() {
   for (int round = 0; round < kMostRounds; ++round) {
     review_gangs();
     settle_improved();
+    const std::vector<WorkloadId> back(requeued_.begin(), requeued_.end());
     try_in_order(woken_kinds());
+    say_why(back);
     update_reservations();
     const bool claims = claims_dirty_ && quotas.active() && !waiting.empty();
     if (improved_.empty() && requeued_.empty() && touched_gangs_.empty() && !claims) {
@@ -84,6 +86,19 @@ void Engine::Impl::run_pass() {
     }
   }
   improved_.clear();
+}
+
+// Who waits again behind one of its kind was not tried itself: what holds for that one holds for
+// it.
+void Engine::Impl::say_why(const std::vector<WorkloadId>& back) {
+  for (const WorkloadId id : back) {
+    if (!waiting.contains(id) || is_head(id) || at(id).cause != Cause::none) {
+      continue;
+    }
+    const Cause cause = at(waiting.first_of(at(id).kind, now)).cause;
+    set_state(id, EntryState::waiting,
+              cause != Cause::none ? cause : waiting_cause(shapes.at(at(id).shape), id));
+  }
 }
 
 void Engine::Impl::settle_improved() {

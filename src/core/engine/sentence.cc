@@ -254,8 +254,8 @@ std::string Sentence::kept_for_other() const {
                                    name_of(reservation.node), named(holder.uid, 32));
     if (verdict_.cause == Cause::backfill_too_long && entry_.options.max_run.has_value()) {
       text += fmt::format(": due in {}, this runs {}",
-                          seconds_text(std::max(reservation.plan.at - engine_.now, Duration(0))),
-                          seconds_text(*entry_.options.max_run));
+                          time_text(std::max(reservation.plan.at - engine_.now, Duration(0))),
+                          time_text(*entry_.options.max_run));
     }
     return text;
   }

@@ -76,8 +76,8 @@ std::string Sentence::stale_observation() const {
                        device_name, book.must_observe ? " since it came back" : " yet");
   }
   return fmt::format("the last sample of {} is {} old; at most {} are allowed", device_name,
-                     seconds_text(engine_.now - book.sampled_at),
-                     seconds_text(most.value_or(Duration(0))));
+                     time_text(engine_.now - book.sampled_at),
+                     time_text(most.value_or(Duration(0))));
 }
 
 std::string Sentence::device_exclusive() const {

@@ -29,19 +29,6 @@ std::string listed(std::span<const std::string> names) {
              : fmt::format("{} and {} more", fmt::join(shown, ", "), names.size() - kMostNamed);
 }
 
-// "2", "0.5", "16384 MiB".
-std::string amount_of(std::int64_t amount, std::string_view dimension) {
-  if (dimension.ends_with("/memory")) {
-    return fmt::format("{} MiB", amount);
-  }
-  if (!dimension.ends_with("/devices")) {
-    return fmt::format("{}", amount);
-  }
-  std::string text = fmt::format("{}.{:03}", amount / 1000, amount % 1000);
-  text.erase(text.find_last_not_of('0') + 1);
-  return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
-}
-
 }  // namespace
 
 std::string Sentence::about_queues() const {
@@ -81,7 +68,7 @@ std::string Sentence::over_quota() const {
   }
   const QueueTree& tree = engine_.quotas.tree;
   const std::string dimension = tree.dimension_name(no.dimension);
-  const auto amount = [&](std::int64_t value) { return amount_of(value, dimension); };
+  const auto amount = [&](std::int64_t value) { return quota_text(value, dimension); };
   const std::string asks =
       fmt::format("needs {}{} of {}", verdict_.outcome == Outcome::never ? "at least " : "",
                   amount(no.need), named(dimension, 40));
@@ -161,7 +148,7 @@ std::string Sentence::about_rights() const {
     case ReclaimRight::guarantee:
       return fmt::format("; queue {} takes back no more than its guarantee", queue);
     case ReclaimRight::fair_share:
-      return kept ? fmt::format("; queue {} takes back no more than its fair share", queue) : "";
+      return kept ? "; what other queues hold is within their fair share" : "";
   }
   return "";
 }
@@ -170,8 +157,8 @@ std::string Sentence::about_gangs() const {
   switch (verdict_.cause) {
     case Cause::preemption_delay:
       return fmt::format("waits {} before anything is ended for it; so far {}",
-                         seconds_text(engine_.claim_delay(entry_)),
-                         seconds_text(engine_.now - entry_.queued_at));
+                         time_text(engine_.claim_delay(entry_)),
+                         time_text(engine_.now - entry_.queued_at));
     case Cause::preempting: return preempting();
     default: break;
   }
@@ -183,7 +170,7 @@ std::string Sentence::about_gangs() const {
     case Cause::gang_incomplete: return gang_incomplete(state);
     case Cause::back_off:
       return fmt::format("failed to start {} times; tried again in {}", state.failed_starts,
-                         seconds_text(std::max(Duration(0), *state.not_before - engine_.now)));
+                         time_text(std::max(Duration(0), *state.not_before - engine_.now)));
     case Cause::unsupported_constraint: return named(state.problem, kMost);
     case Cause::no_topology_domain:
       return verdict_.topology.has_value() ? no_topology_domain(state) : "";

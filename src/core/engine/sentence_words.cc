@@ -38,9 +38,40 @@ std::string cores_text(std::int64_t milli) {
                            : fmt::format("{}.{:03}", milli / 1000, milli % 1000);
 }
 
-std::string seconds_text(Duration duration) {
-  return duration.count() % 1000 == 0 ? fmt::format("{} s", duration.count() / 1000)
-                                      : fmt::format("{} ms", duration.count());
+// Exact while it is short, and two units when it is long: "250 ms", "90 s", "12 min 30 s", "22 h 54
+// min", "3 d 4 h".
+std::string time_text(Duration duration) {
+  constexpr std::int64_t kMsPerSecond = 1000;
+  constexpr std::int64_t kPerMinute = 60;
+  constexpr std::int64_t kPerHour = 60 * kPerMinute;
+  constexpr std::int64_t kPerDay = 24 * kPerHour;
+  const auto two = [](std::int64_t big, std::string_view unit, std::int64_t small,
+                      std::string_view below) {
+    return small == 0 ? fmt::format("{} {}", big, unit)
+                      : fmt::format("{} {} {} {}", big, unit, small, below);
+  };
+  const std::int64_t seconds = duration.count() / kMsPerSecond;
+  if (seconds < 10 && duration.count() % kMsPerSecond != 0) {
+    return fmt::format("{} ms", duration.count());
+  }
+  if (seconds < 2 * kPerMinute) return fmt::format("{} s", seconds);
+  if (seconds < 2 * kPerHour) return two(seconds / kPerMinute, "min", seconds % kPerMinute, "s");
+  if (seconds < 2 * kPerDay) {
+    return two(seconds / kPerHour, "h", seconds % kPerHour / kPerMinute, "min");
+  }
+  return two(seconds / kPerDay, "d", seconds % kPerDay / kPerHour, "h");
+}
+
+std::string quota_text(std::int64_t amount, std::string_view dimension) {
+  if (dimension.ends_with("/memory")) {
+    return fmt::format("{} MiB", amount);
+  }
+  if (!dimension.ends_with("/devices")) {
+    return fmt::format("{}", amount);
+  }
+  std::string text = fmt::format("{}.{:03}", amount / 1000, amount % 1000);
+  text.erase(text.find_last_not_of('0') + 1);
+  return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
 }
 
 std::string plural(std::int64_t count, std::string_view one) {

@@ -80,6 +80,9 @@ Result<void> Engine::Impl::verify() const {
     if ((entry.state == EntryState::waiting) != waiting.contains(id)) {
       return broken(fmt::format("workload {}: its state and the waiting room disagree", entry.uid));
     }
+    if (entry.state == EntryState::waiting && entry.cause == Cause::none) {
+      return broken(fmt::format("workload {} waits and nothing says why", entry.uid));
+    }
     if (holds) {
       ++holders;
       const std::vector<WorkloadId>& there = on_node_[entry.grant->node.index()];

@@ -8,6 +8,7 @@
 
 #include "scenario/load.h"
 #include "sim/report/svg.h"
+#include "sim/week/output.h"
 
 namespace berth::sim {
 
@@ -127,13 +128,18 @@ class TimeFigure {
 
 double share_top(const std::vector<const ShareSeries*>& series, double unit) {
   double top = 0;
+  double asked = 0;
   for (const ShareSeries* each : series) {
     for (const auto* values : {&each->used, &each->fair, &each->deserved}) {
       for (const double value : thinned(*values, unit))
         top = std::max(top, value);
     }
+    for (const double value : thinned(each->asked, unit))
+      asked = std::max(asked, value);
   }
-  return rounded_up(top * 1.04);
+  // A backlog without end would press the rest flat; it goes out of the picture instead.
+  constexpr double kMostAsked = 2;
+  return rounded_up(std::max(top, std::min(asked, kMostAsked * top)) * 1.04);
 }
 
 std::string share_figure(const WeekFrame& frame, const ShareFigure& figure) {
@@ -221,7 +227,7 @@ std::string waited_figure(const WeekFrame& frame, const WaitedFigure& figure) {
                 .width = x(1) * 0.72 - x(0) * 0.72,
                 .height = y(below) - y(below + hours)},
                fmt::format("layer p{}", c % 9),
-               fmt::format("{}: {:.1f} hours of waiting: {}", name, hours,
+               fmt::format("{}: {} of waiting: {}", name, span_text(ms),
                            cause_phrase(figure.causes[c])));
       below += hours;
     }

@@ -31,7 +31,7 @@ struct ShareFigure {
   std::string_view css = "p0";
 };
 std::string share_figure(const WeekFrame& frame, const ShareFigure& figure);
-// A round top that shows everything but what was only asked for.
+// A round top that shows everything, of what was only asked for at most twice the rest.
 double share_top(const std::vector<const ShareSeries*>& series, double unit);
 
 // Areas on top of each other, up to a line.

@@ -242,7 +242,8 @@ std::string queues(const WeekPage& page) {
       "<ul class=\"legend p0\"><li style=\"color:var(--ink)\"><span class=\"key used "
       "p0\"></span>in "
       "use</li><li style=\"color:var(--ink)\"><span class=\"key want\"></span>asked for, not "
-      "given</li><li style=\"color:var(--ink)\"><span class=\"key fair\"></span>entitled to: its "
+      "given (up to twice the rest)</li><li style=\"color:var(--ink)\"><span class=\"key "
+      "fair\"></span>entitled to: its "
       "share</li><li style=\"color:var(--ink)\"><span class=\"key kept\"></span>deserves: gets it "
       "back whenever it asks</li></ul>\n";
   return section({.title = "Queue by queue",

@@ -144,16 +144,18 @@ class QueueSection {
   }
 
   std::string wait_row(const LongWait& wait) const {
+    constexpr std::size_t kMostUnbroken = 30;  // longer names break at their hyphens
     const std::size_t first_day = page_.comparison->scene->load->first_day;
     const std::string why = wait.asked_at
                                 ? fmt::format("{} <small>({})</small>", html_escaped(wait.sentence),
                                               scenario::clock_text(*wait.asked_at, first_day))
                                 : html_escaped(cause_phrase(wait.cause));
     return fmt::format(
-        "<tr><th scope=\"row\">{}</th><td class=\"text\">{}</td><td>{}{}</td>"
+        "<tr><th scope=\"row\">{}</th><td class=\"text{}\">{}</td><td>{}{}</td>"
         "<td class=\"says\">{}</td></tr>\n",
-        scenario::clock_text(wait.from, first_day), html_escaped(wait.uid),
-        span_text(wait.wait().count()), wait.started ? "" : ", still waits", why);
+        scenario::clock_text(wait.from, first_day), wait.uid.size() <= kMostUnbroken ? " name" : "",
+        html_escaped(wait.uid), span_text(wait.wait().count()), wait.started ? "" : ", still waits",
+        why);
   }
 
   WeekFrame frame(double width, double height) const {

@@ -27,6 +27,7 @@ svg path.layer.parts{fill:#b9a36a}
 thead th{white-space:normal;vertical-align:bottom}
 th,td{padding:6px 10px}
 td.text,th.text{text-align:left;white-space:normal}
+td.text.name{white-space:nowrap}
 td.says{text-align:left;white-space:normal;min-width:34ch;line-height:1.4}
 td.says small{color:var(--soft)}
 .better{color:var(--p2);font-weight:600}
