@@ -295,23 +295,31 @@ class Engine::Impl {
   void reserve_for(PoolId pool);
   bool may_reserve(WorkloadId id) const;
   void drop_reservation(PoolId pool);
-  void replan(Reservation& reservation);
+  void replan(Reservation& reservation, const std::vector<NodeId>& vacated);
   void choose_node(Reservation& reservation);
   void move_to(Reservation& reservation, NodeId node);
-  NodePlan plan_node(const Reservation& reservation, NodeId node) const;
-  NodePlan plan_timed(const Reservation& reservation, NodeId node) const;
-  NodePlan plan_untimed(const Reservation& reservation, NodeId node) const;
-  NodePlan plan_in(const Reservation& reservation, NodeId node,
-                   PlacementIndex::NodeState state) const;
-  std::vector<std::vector<DeviceNeed>> needs_before(const Reservation& reservation,
-                                                    NodeId node) const;
-  void set_aside(const Reservation& reservation, NodeId node,
-                 PlacementIndex::NodeState& state) const;
+  void reserve_on(NodeId node, PoolId pool);
+  void leave_reserved(NodeId node, PoolId pool);
+
+  // --- plans (reservation_plans.cc)
+  // Reservations on a node that come before the one that is planned for.
+  using Ahead = std::vector<const Reservation*>;
+  Ahead ahead_of(const Reservation& reservation, NodeId node) const;
+  void update_plans();
+  void update_plan(ShapeId shape, ShapePlans& plans, NodeId node);
+  NodePlan plan_for(const Reservation& reservation, NodeId node) const;
+  NodePlan plan_node(ShapeId shape, NodeId node, const Ahead& ahead) const;
+  NodePlan plan_timed(ShapeId shape, NodeId node, const Ahead& ahead) const;
+  NodePlan plan_untimed(ShapeId shape, NodeId node, const Ahead& ahead) const;
+  NodePlan plan_in(ShapeId shape, NodeId node, PlacementIndex::NodeState state,
+                   const Ahead& ahead) const;
+  std::vector<std::vector<DeviceNeed>> needs_ahead(const Ahead& ahead, NodeId node) const;
+  void set_aside(const Ahead& ahead, NodeId node, PlacementIndex::NodeState& state) const;
   void guard(NodeId node);
   void unguard(NodeId node);
   std::optional<std::uint64_t> allowed_on(const Reservation& reservation, WorkloadId id,
                                           NodeId node) const;
-  GuardRule guard_for(WorkloadId id) const;
+  GuardRule guard_for(WorkloadId id, bool decided = false) const;
   bool stays(const Reservation& reservation, const Entry& holder) const;
 
   // --- numbers of verdicts (explain.cc, explain_parts.cc); the words are in sentence.h
@@ -361,6 +369,9 @@ class Engine::Impl {
   std::vector<Topology> topologies_;
   std::vector<Domains> domains_;  // by topology
   std::map<PoolId, Reservation> reservations_;
+  std::map<NodeId, std::vector<PoolId>> reserved_on_;  // whose reservations lie there
+  std::vector<NodeId> vacated_;                        // since the plans were looked at
+  mutable std::map<ShapeId, ShapePlans> shape_plans_;  // of shapes with a reservation
   std::map<PoolId, GangReservation> gang_reservations_;
   std::map<NodeId, int> guards_;
   Timers timers_;

@@ -28,7 +28,7 @@ GangPlanner::GangPlanner(Engine::Impl& engine, WorkloadId head, Scratch& scratch
     : engine_(engine),
       gang_(engine.gang(head)),
       scratch_(scratch),
-      guard_(engine.guard_for(head)),
+      guard_(engine.guard_for(head, true)),
       want_(std::move(want)),
       budget_(engine.config.search_budget) {}
 

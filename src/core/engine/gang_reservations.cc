@@ -44,7 +44,8 @@ void Engine::Impl::update_gang_reservation(PoolId pool) {
   const bool fresh = found == gang_reservations_.end() || found->second.holder != head;
   if (!fresh) {
     const GangReservation& held = found->second;
-    const bool old = now >= held.planned_at + kReplanAfter && ledger.changes().end() != held.seen;
+    const bool old =
+        now >= held.planned_at + kReplanAfter && ledger.lasting_changes().end() != held.seen;
     if (!old && !(held.timed && held.at <= now && held.planned_at < now)) {
       return;
     }
@@ -54,7 +55,7 @@ void Engine::Impl::update_gang_reservation(PoolId pool) {
   for (const auto& [node, places] : plan.places) {
     guard(node);
   }
-  plan.seen = ledger.changes().end();
+  plan.seen = ledger.lasting_changes().end();
   gang_reservations_[pool] = std::move(plan);
 }
 

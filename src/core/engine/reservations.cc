@@ -71,16 +71,40 @@ void Engine::Impl::unguard(NodeId node) {
   }
 }
 
+// The pool's reservation lies on the node; others there may have to step aside.
+void Engine::Impl::reserve_on(NodeId node, PoolId pool) {
+  std::vector<PoolId>& there = reserved_on_[node];
+  for (const PoolId other : there) {
+    reservations_.at(other).stale = true;
+  }
+  there.push_back(pool);
+  guard(node);
+}
+
+void Engine::Impl::leave_reserved(NodeId node, PoolId pool) {
+  const auto there = reserved_on_.find(node);
+  std::erase(there->second, pool);
+  if (there->second.empty()) {
+    reserved_on_.erase(there);
+  } else {
+    for (const PoolId other : there->second) {
+      reservations_.at(other).stale = true;
+    }
+    vacated_.push_back(node);
+  }
+  unguard(node);
+}
+
 void Engine::Impl::drop_reservation(PoolId pool) {
   const auto found = reservations_.find(pool);
   if (found == reservations_.end()) {
     return;
   }
   const NodeId node = found->second.node;
-  reservations_.erase(found);
   if (!node.is_none()) {
-    unguard(node);
+    leave_reserved(node, pool);
   }
+  reservations_.erase(found);
 }
 
 void Engine::Impl::update_reservations() {
@@ -107,8 +131,11 @@ void Engine::Impl::update_reservations() {
   for (const PoolId pool : pools) {
     reserve_for(pool);
   }
+  update_plans();
+  const std::vector<NodeId> vacated = std::move(vacated_);
+  vacated_.clear();
   for (auto& [pool, reservation] : reservations_) {
-    replan(reservation);
+    replan(reservation, vacated);
   }
   for (const PoolId pool : with_gangs) {
     update_gang_reservation(pool);
@@ -141,6 +168,7 @@ void Engine::Impl::reserve_for(PoolId pool) {
       // Who asks for the same has the same plans; only who may pass it changes.
       held.holder = head;
       held.made_at_grant = grants_made_;
+      held.stale = true;
       if (!held.node.is_none()) {
         improved(held.node);
       }
@@ -158,209 +186,6 @@ void Engine::Impl::reserve_for(PoolId pool) {
   reservation.made_at_grant = grants_made_;
 }
 
-namespace {
-
-std::uint64_t mask_of(const std::vector<ContainerPlaces>& placed) {
-  std::uint64_t mask = 0;
-  for (const ContainerPlaces& container : placed) {
-    for (int n = 0; n < container.places.count; ++n) {
-      mask |= std::uint64_t{1} << container.places.at[static_cast<std::size_t>(n)];
-    }
-  }
-  return mask;
-}
-
-// Takes what a reservation holds off a device.
-void take_off(DeviceFace& face, const DeviceNeed& need) {
-  face.headroom = need.exclusive ? 0 : std::max<std::int64_t>(0, face.headroom - need.request);
-  face.limit_room = std::max<std::int64_t>(0, face.limit_room - need.limit);
-  face.nano_left = std::max(0, face.nano_left - need.nano);
-  face.compute_left = static_cast<std::int16_t>(std::max(0, face.compute_left - need.compute));
-  face.free_milli = static_cast<std::int16_t>(std::max(0, face.free_milli - need.milli));
-  face.use = need.exclusive ? DeviceUse::whole : DeviceUse::shared;
-  face.mode = need.mode;
-  face.idle = false;
-  ++face.grants;
-}
-
-}  // namespace
-
-// By device place: what reservations of workloads that are before this one hold on the node.
-std::vector<std::vector<DeviceNeed>> Engine::Impl::needs_before(const Reservation& reservation,
-                                                                NodeId node) const {
-  std::vector<std::vector<DeviceNeed>> needs(fleet.devices_of(node).size());
-  for (const auto& [pool, other] : reservations_) {
-    const Shape& held = shapes.at(other.shape);
-    if (other.node != node || other.holder == reservation.holder || !held.wants_gpu() ||
-        !ordered_before(other.holder, reservation.holder)) {
-      continue;
-    }
-    const AskFit& fit = shapes.fit(held.id, types, fleet, node).asks[0];
-    for (std::size_t place = 0; place < needs.size(); ++place) {
-      if ((other.plan.places >> place & 1U) != 0) {
-        needs[place].push_back(fit.needs[place]);
-      }
-    }
-  }
-  return needs;
-}
-
-// Takes off what reservations of workloads that are before this one hold on the node.
-void Engine::Impl::set_aside(const Reservation& reservation, NodeId node,
-                             PlacementIndex::NodeState& state) const {
-  for (const auto& [pool, other] : reservations_) {
-    if (other.node != node || other.holder == reservation.holder ||
-        !ordered_before(other.holder, reservation.holder)) {
-      continue;
-    }
-    const Shape& held = shapes.at(other.shape);
-    state.face.cpu_free -= held.cpu;
-    state.face.ram_free -= held.ram;
-    --state.face.slots_free;
-  }
-  const std::vector<std::vector<DeviceNeed>> needs = needs_before(reservation, node);
-  for (std::size_t place = 0; place < needs.size(); ++place) {
-    for (const DeviceNeed& need : needs[place]) {
-      take_off(state.devices[place], need);
-    }
-  }
-}
-
-NodePlan Engine::Impl::plan_in(const Reservation& reservation, NodeId node,
-                               PlacementIndex::NodeState state) const {
-  set_aside(reservation, node, state);
-  const Shape& shape = shapes.at(reservation.shape);
-  NodePlan plan;
-  const PlacementIndex::Judgement found = index.judge(shape.id, node, state, ~std::uint64_t{0});
-  if (found.cause != Cause::none) {
-    return plan;
-  }
-  plan.possible = true;
-  plan.places = mask_of(found.places);
-  for (std::size_t place = 0; place < state.devices.size(); ++place) {
-    plan.left_over += (plan.places >> place & 1U) != 0 ? state.devices[place].free_milli : 0;
-  }
-  return plan;
-}
-
-// The earliest declared end after which the shape fits.
-NodePlan Engine::Impl::plan_timed(const Reservation& reservation, NodeId node) const {
-  std::vector<std::pair<Time, WorkloadId>> ends;
-  for (const WorkloadId id : on_node_[node.index()]) {
-    const Entry& entry = entries_[id.index()];
-    if (entry.grant->state == GrantState::releasing) {
-      ends.emplace_back(now, id);
-    } else if (const std::optional<Time> end = entry.declared_end(); end.has_value()) {
-      ends.emplace_back(std::max(*end, now), id);
-    }
-  }
-  std::ranges::sort(ends);
-  const auto after = [&](std::size_t count) {
-    return plan_in(reservation, node, node_without(node, [&](WorkloadId id) {
-                     const auto last = ends.begin() + static_cast<std::ptrdiff_t>(count);
-                     return std::any_of(ends.begin(), last,
-                                        [&](const auto& end) { return end.second == id; });
-                   }));
-  };
-  NodePlan plan = after(ends.size());
-  if (!plan.possible) {
-    return plan;
-  }
-  // More ends never hurt, so the first count that fits is found by halving.
-  std::size_t low = 0;
-  std::size_t high = ends.size();
-  while (low < high) {
-    const std::size_t middle = (low + high) / 2;
-    const NodePlan tried = after(middle);
-    if (tried.possible) {
-      plan = tried;
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  plan.timed = true;
-  plan.at = low == 0 ? now : ends[low - 1].first;
-  plan.releases = static_cast<std::int64_t>(low);
-  return plan;
-}
-
-// Without declared ends: the devices whose fewest grants have to end.
-NodePlan Engine::Impl::plan_untimed(const Reservation& reservation, NodeId node) const {
-  const Shape& shape = shapes.at(reservation.shape);
-  NodePlan plan = plan_in(reservation, node, node_without(node, [](WorkloadId) { return true; }));
-  if (!plan.possible) {
-    return plan;
-  }
-  plan.releases = static_cast<std::int64_t>(on_node_[node.index()].size());
-  if (!shape.simple || !shape.wants_gpu()) {
-    return plan;
-  }
-
-  struct Choice {
-    std::int64_t releases = 0;
-    std::int64_t left_over = 0;
-    std::size_t place = 0;
-    auto operator<=>(const Choice&) const = default;
-  };
-
-  std::vector<Choice> choices;
-  const std::vector<std::vector<DeviceNeed>> aside = needs_before(reservation, node);
-  const AskFit& fit = shapes.fit(shape.id, types, fleet, node).asks[0];
-  const std::vector<DeviceId>& ids = fleet.devices_of(node);
-  for (std::size_t place = 0; place < ids.size(); ++place) {
-    if ((fit.eligible >> place & 1U) == 0) {
-      continue;
-    }
-    std::vector<Holding> holders = ledger.book(ids[place]).holdings;
-    std::ranges::sort(holders, [](const Holding& a, const Holding& b) {
-      return a.request != b.request ? a.request > b.request : a.workload < b.workload;
-    });
-    for (std::size_t count = 0; count <= holders.size(); ++count) {
-      DeviceFace face = ledger.face_without(ids[place], [&](const Holding& holding) {
-        return std::any_of(holders.begin(), holders.begin() + static_cast<std::ptrdiff_t>(count),
-                           [&](const Holding& h) { return h.workload == holding.workload; });
-      });
-      for (const DeviceNeed& need : aside[place]) {
-        take_off(face, need);
-      }
-      if (device_refusal(fit.needs[place], face) == Cause::none) {
-        choices.push_back({.releases = static_cast<std::int64_t>(count),
-                           .left_over = face.free_milli - fit.needs[place].milli,
-                           .place = place});
-        break;
-      }
-    }
-  }
-  const auto count = static_cast<std::size_t>(shape.ask(0).count);
-  if (choices.size() < count) {
-    plan.possible = false;
-    return plan;
-  }
-  std::ranges::sort(choices);
-  plan.releases = plan.left_over = 0;
-  plan.places = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    plan.releases += choices[i].releases;
-    plan.left_over += choices[i].left_over;
-    plan.places |= std::uint64_t{1} << choices[i].place;
-  }
-  return plan;
-}
-
-NodePlan Engine::Impl::plan_node(const Reservation& reservation, NodeId node) const {
-  const Shape& shape = shapes.at(reservation.shape);
-  if (!fleet.present(node) || ledger.node(node).blocked != Cause::none ||
-      !shapes.fit(shape.id, types, fleet, node).could_ever) {
-    return {};
-  }
-  if (node.index() >= on_node_.size()) {
-    return plan_in(reservation, node, node_without(node, [](WorkloadId) { return false; }));
-  }
-  const NodePlan timed = plan_timed(reservation, node);
-  return timed.possible ? timed : plan_untimed(reservation, node);
-}
-
 void Engine::Impl::move_to(Reservation& reservation, NodeId node) {
   if (reservation.node == node) {
     return;
@@ -369,61 +194,57 @@ void Engine::Impl::move_to(Reservation& reservation, NodeId node) {
   reservation.node = node;
   reservation.made_at_grant = grants_made_;
   if (!node.is_none()) {
-    guard(node);
+    reserve_on(node, reservation.pool);
   }
   if (!before.is_none()) {
-    unguard(before);
+    leave_reserved(before, reservation.pool);
   }
 }
 
+// The best plan of its own. In the order of the bounds, until no bound is better than what was
+// found.
 void Engine::Impl::choose_node(Reservation& reservation) {
+  const ShapePlans& plans = shape_plans_.at(reservation.shape);
   NodeId best;
-  for (std::size_t i = 0; i < reservation.plans.size(); ++i) {
-    const NodeId node(i);
-    if (!reservation.plans[i].possible || !fleet.present(node)) {
-      continue;
+  NodePlan best_plan;
+  for (const ShapePlans::Key& key : plans.order) {
+    if (!best.is_none() &&
+        !better_plan(plans.plans[key.node.index()], key.rank, best_plan, index.rank(best))) {
+      break;
     }
-    if (best.is_none() || better_plan(reservation.plans[i], index.rank(node),
-                                      reservation.plans[best.index()], index.rank(best))) {
-      best = node;
+    const NodePlan plan = plan_for(reservation, key.node);
+    if (plan.possible &&
+        (best.is_none() || better_plan(plan, key.rank, best_plan, index.rank(best)))) {
+      best = key.node;
+      best_plan = plan;
     }
   }
   move_to(reservation, best);
-  reservation.plan = best.is_none() ? NodePlan() : reservation.plans[best.index()];
+  reservation.plan = best_plan;
 }
 
-// Looks again at the nodes that changed since the last time.
-void Engine::Impl::replan(Reservation& reservation) {
-  const ChangeLog& log = ledger.changes();
-  const bool fresh = reservation.plans.size() < fleet.node_slots();
-  if (fresh || reservation.seen < log.begin()) {
-    reservation.plans.resize(fleet.node_slots());
-    for (std::size_t i = 0; i < reservation.plans.size(); ++i) {
-      reservation.plans[i] = plan_node(reservation, NodeId(i));
-    }
-    reservation.seen = log.end();
-    choose_node(reservation);
-    return;
+// Looks again at its own place if that changed, and at places that may have become better.
+void Engine::Impl::replan(Reservation& reservation, const std::vector<NodeId>& vacated) {
+  const ShapePlans& plans = shape_plans_.at(reservation.shape);
+  bool choose = reservation.node.is_none() || plans.all_touched;
+  if (!choose && (reservation.stale ||
+                  std::ranges::find(plans.touched, reservation.node) != plans.touched.end())) {
+    const NodePlan before = reservation.plan;
+    reservation.plan = plan_for(reservation, reservation.node);
+    choose = better_plan(before, 0, reservation.plan, 0) || !reservation.plan.possible;
   }
-  bool choose = reservation.node.is_none();
-  for (std::uint64_t at = reservation.seen; at < log.end(); ++at) {
-    if (!log.is_latest(at)) {
-      continue;
+  reservation.stale = false;
+  const auto look = [&](NodeId node) {
+    const NodePlan& bound = plans.plans[node.index()];
+    if (choose || node == reservation.node || !fleet.present(node) ||
+        !better_plan(bound, index.rank(node), reservation.plan, index.rank(reservation.node))) {
+      return;
     }
-    const NodeId node = log.at(at);
-    NodePlan& plan = reservation.plans[node.index()];
-    const NodePlan before = plan;
-    plan = plan_node(reservation, node);
-    ++wake_steps_;
-    if (node == reservation.node) {
-      choose = choose || better_plan(before, 0, plan, 0) || !plan.possible;
-      reservation.plan = plan;
-    } else if (!reservation.node.is_none() && fleet.present(node)) {
-      choose = choose ||
-               better_plan(plan, index.rank(node), reservation.plan, index.rank(reservation.node));
-    }
-  }
-  reservation.seen = log.end();
+    choose = better_plan(plan_for(reservation, node), index.rank(node), reservation.plan,
+                         index.rank(reservation.node));
+  };
+  std::ranges::for_each(plans.touched, look);
+  std::ranges::for_each(vacated, look);
   if (choose) {
     choose_node(reservation);
   }
@@ -479,27 +300,35 @@ std::optional<std::uint64_t> Engine::Impl::allowed_on(const Reservation& reserva
   return allowed;
 }
 
-// Whose reservations bind is decided once: while a gang is being placed its queue holds more with
-// each member, and what is before it must not change with the order in which nodes are tried.
-GuardRule Engine::Impl::guard_for(WorkloadId id) const {
+// `decided`: whose reservations bind is decided now and for all nodes: while a gang is being placed
+// its queue holds more with each member, and what is before it must not change with the order in
+// which nodes are tried. Otherwise it is asked where a node matters, for each answer costs.
+GuardRule Engine::Impl::guard_for(WorkloadId id, bool decided) const {
   if (guards_.empty()) {
     return {};
   }
-  std::vector<const Reservation*> before;
-  for (const auto& [pool, reservation] : reservations_) {
-    if (!reservation.node.is_none() && reservation.holder != id &&
-        !ordered_before(id, reservation.holder)) {
-      before.push_back(&reservation);
+  const auto binds = [this, id](const Reservation& reservation) {
+    return reservation.holder != id && !ordered_before(id, reservation.holder);
+  };
+  std::set<PoolId> binding;
+  if (decided) {
+    for (const auto& [pool, reservation] : reservations_) {
+      if (!reservation.node.is_none() && binds(reservation)) {
+        binding.insert(pool);
+      }
     }
   }
-  return [this, id, before = std::move(before),
+  return [this, id, decided, binds, binding = std::move(binding),
           gangs = gangs_before(id)](NodeId node) -> std::optional<std::uint64_t> {
     std::uint64_t allowed = ~std::uint64_t{0};
-    for (const Reservation* reservation : before) {
-      if (reservation->node != node) {
+    const auto there = reserved_on_.find(node);
+    for (const PoolId pool :
+         there == reserved_on_.end() ? std::span<const PoolId>() : std::span(there->second)) {
+      const Reservation& reservation = reservations_.at(pool);
+      if (!(decided ? binding.contains(pool) : binds(reservation))) {
         continue;
       }
-      const std::optional<std::uint64_t> part = allowed_on(*reservation, id, node);
+      const std::optional<std::uint64_t> part = allowed_on(reservation, id, node);
       if (!part.has_value()) {
         return std::nullopt;
       }

@@ -8,12 +8,16 @@
 // workload may use reserved capacity only if the head still fits beside it at that instant, so that
 // a stream of small work cannot starve it (queues-gangs-topology.md 7).
 //
+// Plans are kept per shape (reservation_plans.cc); a reservation looks again only where something
+// changed that could make its place worse or another one better.
+//
 // Thread-safety: none; owned by one engine.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/quantity.h"
@@ -43,8 +47,29 @@ struct Reservation {
   NodeId node;  // none: no node could ever do
   NodePlan plan;
   std::uint64_t made_at_grant = 0;  // grants up to this number may end before the head starts
-  std::vector<NodePlan> plans;      // by node
-  std::uint64_t seen = 0;           // change log position
+  bool stale = true;                // its plan may no longer be so
+};
+
+// The plans of one shape, as if nothing else were reserved. What is reserved makes a plan worse,
+// never better, so they bound every reservation's own. Shared by all that ask for the shape.
+struct ShapePlans {
+  // As better_plan() ranks; the node's own plan is plans[node].
+  struct Key {
+    bool untimed = false;
+    Time at;
+    std::int64_t releases = 0;
+    std::int64_t left_over = 0;
+    std::int64_t rank = 0;
+    NodeId node;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  std::vector<NodePlan> plans;           // by node
+  std::vector<std::optional<Key>> keys;  // by node, as they stand in `order`
+  std::set<Key> order;                   // possible ones, the best first
+  std::uint64_t seen = 0;                // position in the log of lasting changes
+  std::vector<NodeId> touched;           // by the last update: nodes that changed at all
+  bool all_touched = false;
 };
 
 }  // namespace berth::core

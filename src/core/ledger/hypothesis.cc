@@ -53,7 +53,7 @@ void Hypothesis::undo_to(std::size_t mark) {
         ledger_.update_use(device);
       }
     }
-    ledger_.changes_.mark(step.node);
+    ledger_.mark(step.node);
     steps_.pop_back();
   }
 }

@@ -22,9 +22,12 @@ namespace berth::core {
 
 class Hypothesis {
  public:
-  explicit Hypothesis(Ledger& ledger) : ledger_(ledger) {}
+  explicit Hypothesis(Ledger& ledger) : ledger_(ledger) { ++ledger_.hypotheses_; }
 
-  ~Hypothesis() { undo_to(0); }
+  ~Hypothesis() {
+    undo_to(0);
+    --ledger_.hypotheses_;
+  }
 
   Hypothesis(const Hypothesis&) = delete;
   Hypothesis& operator=(const Hypothesis&) = delete;

@@ -51,6 +51,7 @@ void Ledger::sync_node(NodeId node, Time now) {
   while (nodes_.size() <= node.index()) {
     nodes_.emplace_back();
     changes_.add_node();
+    lasting_changes_.add_node();
   }
   books_.resize(fleet_.device_slots());
   place_faces(node, fleet_.devices_of(node).size());
@@ -58,13 +59,13 @@ void Ledger::sync_node(NodeId node, Time now) {
   for (const DeviceId device : fleet_.devices_of(node)) {
     derive_device(device, now);
   }
-  changes_.mark(node);
+  mark(node);
 }
 
 void Ledger::sync_device(DeviceId device, Time now) {
   now_ = now;
   derive_device(device, now);
-  changes_.mark(fleet_.node_of(device));
+  mark(fleet_.node_of(device));
 }
 
 void Ledger::derive_node(NodeId id) {
@@ -256,7 +257,7 @@ SampleEffect Ledger::observe(DeviceId id, const Sample& sample, Time now) {
   update_foreign(book);
   effect.foreign_after = book.foreign;
   update_use(id);
-  changes_.mark(fleet_.node_of(id));
+  mark(fleet_.node_of(id));
   return effect;
 }
 
@@ -270,7 +271,7 @@ std::optional<Time> Ledger::age_samples(Time now) {
     samples_.erase(samples_.begin());
     if (fleet_.present(device)) {
       update_use(device);
-      changes_.mark(fleet_.node_of(device));
+      mark(fleet_.node_of(device));
     }
   }
   if (samples_.empty()) {
@@ -323,7 +324,7 @@ void Ledger::book(WorkloadId workload, const Grant& grant) {
     page.ram_releasing += grant.ram.in_bytes();
     ++page.releasing_grants;
   }
-  changes_.mark(grant.node);
+  mark(grant.node);
 }
 
 void Ledger::unbook(WorkloadId workload, const Grant& grant) {
@@ -348,7 +349,7 @@ void Ledger::unbook(WorkloadId workload, const Grant& grant) {
       update_use(charge.device);
     }
   }
-  changes_.mark(grant.node);
+  mark(grant.node);
 }
 
 void Ledger::shrink(WorkloadId workload, const Grant& grant) {
@@ -364,7 +365,7 @@ void Ledger::shrink(WorkloadId workload, const Grant& grant) {
     update_foreign(book);
     update_use(charge.device);
   }
-  changes_.mark(grant.node);
+  mark(grant.node);
 }
 
 void Ledger::set_releasing(WorkloadId workload, const Grant& grant, bool releasing) {
@@ -379,7 +380,7 @@ void Ledger::set_releasing(WorkloadId workload, const Grant& grant, bool releasi
     holding->releasing = releasing;
     resum(books_[charge.device.index()]);
   }
-  changes_.mark(grant.node);
+  mark(grant.node);
 }
 
 void Ledger::keep_promise(WorkloadId workload, const Grant& grant) {
@@ -390,7 +391,7 @@ void Ledger::keep_promise(WorkloadId workload, const Grant& grant) {
     update_foreign(books_[charge.device.index()]);
     update_use(charge.device);
   }
-  changes_.mark(grant.node);
+  mark(grant.node);
 }
 
 DeviceFace Ledger::face_without(DeviceId id, const HoldingRule& gone) const {

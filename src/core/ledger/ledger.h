@@ -119,15 +119,24 @@ class Ledger {
   bool has_releasing(NodeId id) const { return nodes_[id.index()].releasing_grants > 0; }
 
   const ChangeLog& changes() const { return changes_; }
+  // Without what was only supposed (Hypothesis).
+  const ChangeLog& lasting_changes() const { return lasting_changes_; }
 
   // Marks a node as changed for reasons outside the books (a reservation came or went).
-  void touch(NodeId id) { changes_.mark(id); }
+  void touch(NodeId id) { mark(id); }
 
   // Recomputes every derived figure. Error internal with the first difference.
   Result<void> check() const;
 
  private:
   friend class Hypothesis;  // puts pages back as they were
+
+  void mark(NodeId id) {
+    changes_.mark(id);
+    if (hypotheses_ == 0) {
+      lasting_changes_.mark(id);
+    }
+  }
 
   struct NodePage {
     NodeFace face;
@@ -159,6 +168,8 @@ class Ledger {
   std::vector<DeviceBook> books_;  // by DeviceId
   std::vector<DeviceFace> faces_;  // each node's devices side by side
   ChangeLog changes_;
+  ChangeLog lasting_changes_;
+  int hypotheses_ = 0;                           // open ones
   std::set<std::pair<Time, DeviceId>> samples_;  // by their own time; kept only where age matters
   Time now_;
 };
