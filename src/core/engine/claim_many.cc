@@ -13,10 +13,13 @@ namespace {
 
 constexpr int kMostLooked = 512;  // runners of all leaves together
 constexpr int kMostLookedOfLeaf = 128;
-constexpr std::size_t kMostNodes = 32;    // that are looked at for sets of several
-constexpr int kMostNodesAfterFound = 4;   // to find a cheaper set than the first
-constexpr std::size_t kMostEmptied = 12;  // nodes on which moves are tried
-constexpr std::size_t kExactOnNode = 6;   // units
+constexpr std::size_t kMostNodes = 64;        // that are asked whether a set of several would do
+constexpr int kMostTried = 12;                // of them, where it would
+constexpr int kMostRefused = 2;               // sets with room enough, on one node
+constexpr int kMostNodesAfterFound = 4;       // to find a cheaper set than the first
+constexpr std::size_t kMostEmptied = 12;      // nodes on which moves are tried
+constexpr std::ptrdiff_t kNodesPerStep = 16;  // where a node's devices are only summed up
+constexpr std::size_t kExactOnNode = 6;       // units
 
 }  // namespace
 
@@ -172,6 +175,7 @@ std::optional<ClaimSearch::Found> ClaimSearch::sets_on(const std::vector<NodeId>
     }
   };
   std::size_t looked = 0;
+  int tried = 0;
   int after_found = 0;
   for (const NodeId node : nodes) {
     if (++looked > kMostNodes || (best.has_value() && ++after_found > kMostNodesAfterFound) ||
@@ -188,18 +192,30 @@ std::optional<ClaimSearch::Found> ClaimSearch::sets_on(const std::vector<NodeId>
     if (all.empty() || !opens_a_node(all)) {
       continue;
     }
+    if (++tried > kMostTried) {
+      truncated_ = truncated_ || !best.has_value();
+      break;
+    }
     if (all.size() <= kExactOnNode) {
       keep(by_subsets(mode, all));
       continue;
     }
     std::vector<const ClaimUnit*> set;
+    int refused = 0;
     for (const ClaimUnit* unit : all) {
       set.push_back(unit);
       if (!more_steps(1)) {
         return best;
       }
+      if (!opens_a_node(set)) {
+        continue;
+      }
       if (judge(mode, set).has_value()) {
         keep(judge(mode, without_needless(set)));
+        break;
+      }
+      if (++refused > kMostRefused) {
+        truncated_ = true;  // it is rights that are missing, not room
         break;
       }
     }
@@ -237,6 +253,16 @@ std::optional<ClaimSearch::Found> ClaimSearch::consolidate_many() {
     return search_among(Mode::consolidate, units(Mode::consolidate));
   }
 
+  // Who asks for the same finds the same, in whatever queue, unless its queue says how long others
+  // are protected from it.
+  const QueueId leaf = engine_.quotas.tree.protects() ? leaf_ : kRootQueue;
+  FailedSearch& failed = engine_.failed_moves_[{shape.id, leaf}];
+  if (engine_.would_fail_again(failed)) {
+    truncated_ = true;
+    return std::nullopt;
+  }
+  const std::int64_t steps_before = steps_;
+
   struct Choice {
     std::int64_t booked = 0;
     std::int64_t rank = 0;
@@ -271,9 +297,12 @@ std::optional<ClaimSearch::Found> ClaimSearch::consolidate_many() {
       continue;
     }
     if (std::optional<Found> found = emptied(choice.node, all); found.has_value()) {
+      engine_.failed_moves_.erase({shape.id, leaf});
       return found;
     }
   }
+  (void)more_steps(std::ssize(choices) / kNodesPerStep);
+  engine_.note_failed(failed, steps_ - steps_before);
   return std::nullopt;
 }
 

@@ -12,11 +12,13 @@ namespace berth::core {
 
 namespace {
 
-constexpr std::int64_t kCheapSearch = 300;          // steps
+constexpr std::int64_t kCheapSearch = 24;           // steps
 constexpr std::int64_t kMostStepsPerEvent = 4'000;  // of all searches of one event together
-constexpr std::int64_t kStepsPerSearch = 16;
+constexpr std::int64_t kStepsPerSearch = 4;
 constexpr Duration kNextTurn{1000};
 constexpr std::int64_t kPausePerStepMs = 5;
+constexpr std::int64_t kLeastPauseMs = 500;
+constexpr int kMostDoublings = 8;
 constexpr std::int64_t kLongestPauseMs = 120'000;
 
 }  // namespace
@@ -100,7 +102,9 @@ bool Engine::Impl::try_claim(WorkloadId id) {
   }
   Entry& one = at(id);
   const bool in_line = waiting.contains(id);
-  if (in_line && failed_before(one.kind)) {
+  // Of a kind whose first found nothing no later one does.
+  const KindId kind = in_line ? one.kind : kinds.find(kind_key(id));
+  if (!kind.is_none() && failed_before(kind)) {
     return false;  // and what it met then still stands in its way
   }
   one.blocked.reset();
@@ -134,9 +138,7 @@ bool Engine::Impl::try_claim(WorkloadId id) {
   }
   if (!plan.has_value()) {
     if (in_line) {
-      const std::int64_t rest =
-          steps > kCheapSearch ? std::min(kLongestPauseMs, steps * kPausePerStepMs) : 0;
-      failed_claims_[one.kind] = {.changes = claim_changes_, .rests_until = now + Duration(rest)};
+      note_failed(failed_claims_[one.kind], steps);
     }
     return false;
   }
@@ -226,23 +228,34 @@ void Engine::Impl::claims_changed() {
   ++claim_changes_;
 }
 
-// Whether a search for the kind found nothing, and nothing happened since then. A search that took
-// long is not repeated at every event either: who has a reason to ask meanwhile is woken when it
-// has rested.
 bool Engine::Impl::failed_before(KindId kind) {
   const auto failed = failed_claims_.find(kind);
-  if (failed == failed_claims_.end()) {
-    return false;
-  }
-  if (failed->second.changes == claim_changes_) {
+  return failed != failed_claims_.end() && would_fail_again(failed->second);
+}
+
+// Whether nothing happened since then. A search that took long is not repeated at every event
+// either, and the less often the more often it failed: who has a reason to ask meanwhile is woken
+// when it has rested.
+bool Engine::Impl::would_fail_again(const FailedSearch& failed) {
+  if (failed.changes == claim_changes_) {
     return true;
   }
-  const Time rested = failed->second.rests_until;
-  if (rested <= now) {
+  if (failed.rests_until <= now) {
     return false;
   }
-  wake_claims_at(rested, TimerKind::rest);
+  wake_claims_at(failed.rests_until, TimerKind::rest);
   return true;
+}
+
+void Engine::Impl::note_failed(FailedSearch& failed, std::int64_t steps) const {
+  failed.changes = claim_changes_;
+  failed.rests_until = now;
+  if (steps > kCheapSearch) {
+    const std::int64_t rest = std::max(kLeastPauseMs, steps * kPausePerStepMs);
+    failed.rests_until =
+        now + Duration(std::min(kLongestPauseMs, rest << std::min(failed.times, kMostDoublings)));
+    ++failed.times;
+  }
 }
 
 // `claims`: by then somebody may leave who may not yet. `rest`: only who asks is let do so.

@@ -45,6 +45,13 @@ struct Runner {
   auto operator<=>(const Runner&) const = default;
 };
 
+// A search that found nothing.
+struct FailedSearch {
+  std::uint64_t changes = 0;  // what had happened by then (Impl::claim_changes_)
+  Time rests_until;
+  int times = 0;  // in a row
+};
+
 class Engine::Impl {
  public:
   Impl(EngineConfig config, std::unique_ptr<Policy> policy, Stopwatch* stopwatch);
@@ -110,6 +117,7 @@ class Engine::Impl {
   WorkloadId new_entry(const Workload& workload);
   void forget_entry(WorkloadId id);
   void set_state(WorkloadId id, EntryState state, Cause cause);
+  KindKey kind_key(WorkloadId id) const;
   void enqueue(WorkloadId id);
   void dequeue(WorkloadId id);
   void set_wait_timer(WorkloadId id);
@@ -208,6 +216,8 @@ class Engine::Impl {
   void claims_changed();
   void wake_claims_at(Time time, TimerKind kind);
   bool failed_before(KindId kind);
+  bool would_fail_again(const FailedSearch& failed);
+  void note_failed(FailedSearch& failed, std::int64_t steps) const;
   Runner runner_of(WorkloadId id, const Grant& grant) const;
   void wake_claimants(std::set<KindId>& woken);
   void drain_queues();
@@ -386,12 +396,8 @@ class Engine::Impl {
   std::map<KindId, std::vector<QueueId>> quota_waits_;  // kinds that queues refused, and which
   std::map<QueueId, std::set<Runner>> runners_;         // by leaf: what runs
   std::int64_t backfillers_ = 0;                        // of them, marked to make way
-  // What became of the last search for a kind that waits: nothing.
-  struct FailedClaim {
-    std::uint64_t changes = 0;  // claim_changes_ by then
-    Time rests_until;
-  };
-  std::map<KindId, FailedClaim> failed_claims_;
+  std::map<KindId, FailedSearch> failed_claims_;        // of kinds that wait
+  std::map<std::pair<ShapeId, QueueId>, FailedSearch> failed_moves_;  // claim_many.cc
   std::uint64_t claim_changes_ = 0;  // of everything by which a claim could come to succeed
   std::int64_t may_be_asked_ = 0;    // preemptible ones among the runners
   std::int64_t claim_steps_ = 0;     // of the searches of this event

@@ -54,6 +54,7 @@ void Engine::Impl::forget_entry(WorkloadId id) {
   by_uid_.erase(entry.uid);
   for (const ShapeId gone : shapes.release(entry.shape)) {
     index.forget(gone);
+    std::erase_if(failed_moves_, [&](const auto& one) { return one.first.first == gone; });
   }
   entry.state = EntryState::ended;
   ended_.push_back(id);
@@ -165,9 +166,8 @@ Appetite Engine::Impl::needs_of_gang(WorkloadId head) const {
   return least.value_or(Appetite());
 }
 
-void Engine::Impl::enqueue(WorkloadId id) {
-  Entry& entry = at(id);
-  const Shape& shape = shapes.at(entry.shape);
+KindKey Engine::Impl::kind_key(WorkloadId id) const {
+  const Entry& entry = entries_[id.index()];
   KindKey key{.shape = entry.shape};
   key.run = entry.options.max_run.has_value() ? entry.options.max_run->count() : key.run;
   key.gang = entry.gang;
@@ -184,7 +184,13 @@ void Engine::Impl::enqueue(WorkloadId id) {
     key.priority = entry.options.priority;
     key.preemption_delay = entry.options.preemption_delay.count();
   }
-  entry.kind = kinds.of(key);
+  return key;
+}
+
+void Engine::Impl::enqueue(WorkloadId id) {
+  Entry& entry = at(id);
+  const Shape& shape = shapes.at(entry.shape);
+  entry.kind = kinds.of(kind_key(id));
   note_blocked(id);
   waiting.add({.id = id,
                .uid = entry.uid,

@@ -46,6 +46,11 @@ class Kinds {
     }
     return at->second;
   }
+  // None where nobody of this kind waits.
+  KindId find(const KindKey& key) const {
+    const auto at = ids_.find(key);
+    return at == ids_.end() ? KindId::none() : at->second;
+  }
   ShapeId shape_of(KindId kind) const { return keys_[kind.index()].shape; }
   const KindKey& key(KindId kind) const { return keys_[kind.index()]; }
   // Nobody of this kind waits any more; its id may be used again.

@@ -194,6 +194,7 @@ class QueueTree {
   static constexpr Duration kSampleStep{60'000};
   void sample(Time now);
   void note_grant(QueueId leaf, const Charge& charge);
+  bool protects() const;       // some queue has a minimum run time
   bool keeps_history() const;  // some queue has one; if not, sample has nothing to do
   // A = floor(2^32 (1 - 2^(-kSampleStep / half_life))).
   static std::int64_t decay_factor(Duration half_life);

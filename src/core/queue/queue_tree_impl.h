@@ -155,6 +155,7 @@ struct QueueTree::Impl {
   std::vector<QuotaDimensionId> of_slot;  // by slot
   std::vector<QuotaDimension> dimensions;
   bool any_history = false;
+  bool any_protection = false;              // a queue has a minimum run time
   std::optional<std::int64_t> last_sample;  // in steps
 
   Impl();

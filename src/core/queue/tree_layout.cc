@@ -193,12 +193,16 @@ void QueueTree::Impl::name_dimensions() {
 // Quotas of every queue in every dimension, cut to their range: who broke it is held, but counts.
 void QueueTree::Impl::set_terms() {
   any_history = false;
+  any_protection = false;
   for (QueueNode& each : nodes) {
     const std::optional<QueueHistory>& history = each.spec.history;
     each.decay = history.has_value() && history->half_life.count() > 0
                      ? core::decay_factor(kSampleStep, history->half_life)
                      : 0;
     any_history = any_history || each.decay > 0;
+    const MinRuntime& protects = each.spec.min_runtime;
+    any_protection = any_protection || protects.reclaim.count() > 0 ||
+                     protects.preempt.count() > 0 || !protects.by_priority.empty();
     each.places.assign(dimensions.size(), {});
     each.turn.stale = true;
     std::vector<bool> seen(dimensions.size(), false);

@@ -217,6 +217,8 @@ void QueueTree::note_grant(QueueId leaf, const Charge& charge) {
 
 bool QueueTree::keeps_history() const { return impl_->any_history; }
 
+bool QueueTree::protects() const { return impl_->any_protection; }
+
 std::int64_t QueueTree::decay_factor(Duration half_life) {
   return core::decay_factor(kSampleStep, half_life);
 }
