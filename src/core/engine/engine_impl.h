@@ -380,6 +380,8 @@ class Engine::Impl {
   std::vector<Domains> domains_;  // by topology
   std::map<PoolId, Reservation> reservations_;
   std::map<NodeId, std::vector<PoolId>> reserved_on_;  // whose reservations lie there
+  std::uint64_t plans_seen_ = 0;                       // lasting changes that they know
+  std::optional<Time> heads_seen_;
   std::vector<NodeId> vacated_;                        // since the plans were looked at
   mutable std::map<ShapeId, ShapePlans> shape_plans_;  // of shapes with a reservation
   std::map<PoolId, GangReservation> gang_reservations_;

@@ -115,10 +115,17 @@ void Engine::Impl::update_reservations() {
   StageBook::Scope stage(stages, StageId::reserve);
   std::set<PoolId> pools = std::move(touched_pools_);
   touched_pools_.clear();
-  for (const auto& [pool, reservation] : reservations_) {
-    if (waiting.head_of(pool, now) != reservation.holder) {
-      pools.insert(pool);
+  if (heads_seen_ != now) {  // otherwise who left or came in front has touched the pool
+    heads_seen_ = now;
+    for (const auto& [pool, reservation] : reservations_) {
+      if (waiting.head_of(pool, now) != reservation.holder) {
+        pools.insert(pool);
+      }
     }
+  }
+  const std::uint64_t changes = ledger.lasting_changes().end();
+  if (pools.empty() && vacated_.empty() && gang_reservations_.empty() && changes == plans_seen_) {
+    return;
   }
   if (pools.empty() && reservations_.empty() && gang_reservations_.empty()) {
     return;
@@ -132,6 +139,7 @@ void Engine::Impl::update_reservations() {
     reserve_for(pool);
   }
   update_plans();
+  plans_seen_ = changes;  // what moves now is looked at the next time
   const std::vector<NodeId> vacated = std::move(vacated_);
   vacated_.clear();
   for (auto& [pool, reservation] : reservations_) {
@@ -201,21 +209,55 @@ void Engine::Impl::move_to(Reservation& reservation, NodeId node) {
   }
 }
 
-// The best plan of its own. In the order of the bounds, until no bound is better than what was
-// found.
+namespace {
+
+// Whether what the holder waits for comes later than it did. How tight the place is, and what else
+// ends there meanwhile, is no reason to look for another.
+bool is_later(NodePlan plan, const NodePlan& before) {
+  if (plan.possible != before.possible) {
+    return before.possible;
+  }
+  if (plan.timed != before.timed) {
+    return before.timed;
+  }
+  return plan.timed ? plan.at > before.at : plan.releases > before.releases;
+}
+
+// Whether a place beside others is so much earlier that it is worth to push them aside.
+bool is_much_later(NodePlan plan, const NodePlan& before) {
+  constexpr Duration kWorthIt{60'000};
+  if (plan.possible && plan.timed && before.timed) {
+    plan.at = plan.at - kWorthIt;
+  }
+  return is_later(plan, before);
+}
+
+}  // namespace
+
+// The first place that nobody else has reserved, or one beside others that is much earlier.
 void Engine::Impl::choose_node(Reservation& reservation) {
+  constexpr int kMostBeside = 4;  // places beside others that are looked at once there is one
   const ShapePlans& plans = shape_plans_.at(reservation.shape);
+  const auto is_taken = [&](NodeId node) {
+    const auto there = reserved_on_.find(node);
+    return there != reserved_on_.end() && there->second != std::vector{reservation.pool};
+  };
+  const auto open = std::ranges::find_if_not(plans.order, is_taken, &ShapePlans::Key::node);
   NodeId best;
   NodePlan best_plan;
-  for (const ShapePlans::Key& key : plans.order) {
-    if (!best.is_none() &&
-        !better_plan(plans.plans[key.node.index()], key.rank, best_plan, index.rank(best))) {
+  if (open != plans.order.end()) {
+    best = open->node;
+    best_plan = plans.plans[best.index()];
+  }
+  int beside = 0;
+  for (auto key = plans.order.begin(); key != open; ++key) {
+    const NodePlan& bound = plans.plans[key->node.index()];
+    if (!best.is_none() && (++beside > kMostBeside || !is_much_later(best_plan, bound))) {
       break;
     }
-    const NodePlan plan = plan_for(reservation, key.node);
-    if (plan.possible &&
-        (best.is_none() || better_plan(plan, key.rank, best_plan, index.rank(best)))) {
-      best = key.node;
+    const NodePlan plan = plan_for(reservation, key->node);
+    if (plan.possible && (best.is_none() || is_much_later(best_plan, plan))) {
+      best = key->node;
       best_plan = plan;
     }
   }
@@ -231,22 +273,32 @@ void Engine::Impl::replan(Reservation& reservation, const std::vector<NodeId>& v
                   std::ranges::find(plans.touched, reservation.node) != plans.touched.end())) {
     const NodePlan before = reservation.plan;
     reservation.plan = plan_for(reservation, reservation.node);
-    choose = better_plan(before, 0, reservation.plan, 0) || !reservation.plan.possible;
+    choose = is_later(reservation.plan, before) || !reservation.plan.possible;
   }
   reservation.stale = false;
+  if (choose) {
+    choose_node(reservation);
+    return;
+  }
+  NodeId better = reservation.node;
+  NodePlan better_there = reservation.plan;
   const auto look = [&](NodeId node) {
-    const NodePlan& bound = plans.plans[node.index()];
-    if (choose || node == reservation.node || !fleet.present(node) ||
-        !better_plan(bound, index.rank(node), reservation.plan, index.rank(reservation.node))) {
+    const bool taken = reserved_on_.contains(node);
+    const auto later = taken ? &is_much_later : &is_later;
+    if (node == better || !fleet.present(node) || !later(better_there, plans.plans[node.index()])) {
       return;
     }
-    choose = better_plan(plan_for(reservation, node), index.rank(node), reservation.plan,
-                         index.rank(reservation.node));
+    const NodePlan plan = plan_for(reservation, node);
+    if (later(better_there, plan)) {
+      better = node;
+      better_there = plan;
+    }
   };
   std::ranges::for_each(plans.touched, look);
   std::ranges::for_each(vacated, look);
-  if (choose) {
-    choose_node(reservation);
+  if (better != reservation.node) {
+    move_to(reservation, better);
+    reservation.plan = better_there;
   }
 }
 
