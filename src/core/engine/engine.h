@@ -44,8 +44,8 @@ struct EngineConfig {
   std::optional<Memory> whole_foreign_max;  // empty = max(512 MiB, 2 % of total) (interfaces.md 6)
   std::optional<Duration> start_timeout;    // of gangs that name none; empty = none
   std::int64_t search_budget = 200'000;     // most places tried to put one gang or claim together
-  // While no more than so many run, what has to leave for a claim is searched for among all of them;
-  // beyond, among a bounded choice.
+  // While no more than so many run, what has to leave for a claim is searched for among all of
+  // them; beyond, among a bounded choice.
   std::int64_t exact_runners = 64;
   bool operator==(const EngineConfig&) const = default;
 };

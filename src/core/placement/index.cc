@@ -301,8 +301,7 @@ void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard
       continue;
     }
     consider(shape, node,
-             *allowed == ~std::uint64_t{0} ? open
-                                           : answer(shape, input_of(node), value, *allowed),
+             *allowed == ~std::uint64_t{0} ? open : answer(shape, input_of(node), value, *allowed),
              value, *allowed, best);
   }
 }
