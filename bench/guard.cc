@@ -118,7 +118,7 @@ struct Cost {
 
 // The best of several runs each; runs alternate, so that a busy machine is busy for both.
 // Without a linked driver a bare program has no direct road: `bare` names what it does instead.
-Result<Cost> cost_of(const GuardMachine& machine, const Context& context, const std::string& words,
+Result<Cost> cost_of(const GuardMachine& host, const Context& context, const std::string& words,
                      const std::string& bare_words = {}) {
   double bare = 1e18;
   double guarded = 1e18;
@@ -126,7 +126,7 @@ Result<Cost> cost_of(const GuardMachine& machine, const Context& context, const 
   for (int i = 0; i < std::max(5, context.repetitions); ++i) {
     for (const bool with : {false, true}) {
       std::istringstream text(
-          machine.client("bench " + (with || bare_words.empty() ? words : bare_words), with));
+          host.client("bench " + (with || bare_words.empty() ? words : bare_words), with));
       double best = 0;
       double spread = 0;
       if (!(text >> best)) return no_client();
@@ -144,13 +144,13 @@ Result<Cost> cost_of(const GuardMachine& machine, const Context& context, const 
 }
 
 Result<std::vector<Row>> measure_pair(const Context& context) {
-  const GuardMachine machine(context, 4096);
-  if (!machine.good()) return no_client();
+  const GuardMachine host(context, 4096);
+  if (!host.good()) return no_client();
   std::vector<Row> rows;
   for (const auto& [name, words] :
        {std::pair{"guard.pair.empty_ns", "pair 0"}, std::pair{"guard.pair.10k_ns", "pair 10000"},
         std::pair{"guard.meminfo_ns", "meminfo"}}) {
-    TRY(const Cost cost, cost_of(machine, context, words));
+    TRY(const Cost cost, cost_of(host, context, words));
     rows.push_back({.name = name,
                     .unit = "ns",
                     .figures = {{.key = {},
@@ -162,7 +162,7 @@ Result<std::vector<Row>> measure_pair(const Context& context) {
   }
   // CPU time of a pair, guard and driver together, less the bare one: the mean of all processes.
   const auto mean = [&](bool guarded) {
-    std::istringstream text(machine.client("bench crowd 8", guarded));
+    std::istringstream text(host.client("bench crowd 8", guarded));
     double sum = 0;
     double value = 0;
     int count = 0;
@@ -247,18 +247,18 @@ bool copy_without_constructor(const std::string& from, const std::string& to) {
 }
 
 Result<std::vector<Row>> measure_start(const Context& context) {
-  const GuardMachine machine(context, 4096);
-  const std::string silent = machine.folder() + "/libberth_guard.so";
-  if (!machine.good() || !copy_without_constructor(machine.library(), silent)) return no_client();
+  const GuardMachine host(context, 4096);
+  const std::string silent = host.folder() + "/libberth_guard.so";
+  if (!host.good() || !copy_without_constructor(host.library(), silent)) return no_client();
   const auto best = [&](const std::string& words, bool guarded) {
     double least = 1e18;
     for (int i = 0; i < 40; ++i) {
-      const double value = std::atof(machine.client("bench " + words, guarded).c_str());
+      const double value = std::atof(host.client("bench " + words, guarded).c_str());
       if (value > 0) least = std::min(least, value);
     }
     return least;
   };
-  const double loaded = best("dlopen " + machine.library(), false);
+  const double loaded = best("dlopen " + host.library(), false);
   const double silently = best("dlopen " + silent, false);
   const double bare = best("first", false);
   const double first = best("first", true);
@@ -276,8 +276,8 @@ Result<std::vector<Row>> measure_start(const Context& context) {
 Result<std::vector<Row>> measure_race(const Context& context) {
   Row row{.name = "guard.race.over", .unit = "rounds", .figures = {}};
   for (const int processes : {2, 4, 8}) {
-    const GuardMachine machine(context, 1024 + 16 * processes);
-    const std::string text = machine.client(fmt::format("race {} 10000 600 1024", processes), true);
+    const GuardMachine host(context, 1024 + 16 * processes);
+    const std::string text = host.client(fmt::format("race {} 10000 600 1024", processes), true);
     int over = -1;
     if (std::sscanf(text.c_str(), "over %d of 10000", &over) != 1) return no_client();
     row.figures.push_back({.key = std::to_string(processes),
@@ -288,9 +288,8 @@ Result<std::vector<Row>> measure_race(const Context& context) {
 }
 
 Result<std::vector<Row>> measure_kill(const Context& context) {
-  const GuardMachine machine(context, 1100);
-  const std::string text =
-      machine.client(fmt::format("storm {} 15 7", machine.grant_directory()), true);
+  const GuardMachine host(context, 1100);
+  const std::string text = host.client(fmt::format("storm {} 15 7", host.grant_directory()), true);
   int rounds = 0;
   double fresh = 0;
   double back = 0;
@@ -305,10 +304,10 @@ Result<std::vector<Row>> measure_kill(const Context& context) {
 }
 
 Result<std::vector<Row>> measure_size(const Context& context) {
-  const GuardMachine machine(context, 1024);
-  const std::string stripped = machine.folder() + "/stripped.so";
+  const GuardMachine host(context, 1024);
+  const std::string stripped = host.folder() + "/stripped.so";
   const std::string command =
-      fmt::format("strip -o {} {} && stat -c %s {}", stripped, machine.library(), stripped);
+      fmt::format("strip -o {} {} && stat -c %s {}", stripped, host.library(), stripped);
   FILE* pipe = popen(command.c_str(), "r");
   double bytes = 0;
   const bool read = pipe != nullptr && std::fscanf(pipe, "%lf", &bytes) == 1;
@@ -320,22 +319,22 @@ Result<std::vector<Row>> measure_size(const Context& context) {
 
 // What the suites count, as rows: each runs here again.
 Result<std::vector<Row>> measure_correctness(const Context& context) {
-  const GuardMachine machine(context, 512);
-  if (!machine.good()) return no_client();
+  const GuardMachine host(context, 512);
+  if (!host.good()) return no_client();
   std::vector<Row> rows;
   const auto add = [&](const char* name, const char* unit, double value) {
     rows.push_back({.name = name,
                     .unit = unit,
                     .figures = {{.key = {}, .value = value, .goal = {GoalKind::at_most, 0}}}});
   };
-  const std::string steps = machine.program("tests/guard_test --gtest_filter='*KillSteps*'", false);
+  const std::string steps = host.program("tests/guard_test --gtest_filter='*KillSteps*'", false);
   int wrong = 0;
   for (std::size_t at = steps.find("FAILED"); at != std::string::npos;
        at = steps.find("FAILED", at + 1))
     ++wrong;
   if (steps.find("suite ran") == std::string::npos) return no_client();
   add("guard.kill.steps", "failures", wrong);
-  const std::string families = machine.program("bin/berth-guard-probe", true);
+  const std::string families = host.program("bin/berth-guard-probe", true);
   if (families.find("family") == std::string::npos) return no_client();
   int uncounted = 0;
   for (std::size_t at = families.find("NOT HELD"); at != std::string::npos;
@@ -344,10 +343,10 @@ Result<std::vector<Row>> measure_correctness(const Context& context) {
   add("guard.families.uncounted", "families", uncounted);
   int probes = -1;
   int matrix = -1;
-  const std::string resolver = machine.resolver();
-  const std::string asked = machine.client("abi probes " + resolver, true);
+  const std::string resolver = host.resolver();
+  const std::string asked = host.client("abi probes " + resolver, true);
   const std::string all =
-      machine.client("abi matrix " + resolver + " tests/fake/cuda/symbols.txt", true);
+      host.client("abi matrix " + resolver + " tests/fake/cuda/symbols.txt", true);
   const auto wrong_of = [](const std::string& text, int& count) {
     const std::size_t at = text.rfind("wrong ");
     return at != std::string::npos && std::sscanf(text.c_str() + at, "wrong %d", &count) == 1;

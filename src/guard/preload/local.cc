@@ -59,7 +59,11 @@ bool is_guard_at(std::uintptr_t address) {
 
 // True if another copy comes before this one in the linker's order, whatever constructor ran first.
 bool is_second_in_scope() {
-  return static_cast<const void*>(berth_guard_copy) != berth_guard_own_copy;
+  const void* first = berth_guard_copy;
+  const void* own = berth_guard_own_copy;
+  // Two names may not be one object for the compiler; for the linker they may.
+  asm("" : "+r"(first), "+r"(own));
+  return first != own;
 }
 
 // In the child: forget the parent's slot. Closing our copy of the lock's descriptor lets the kernel

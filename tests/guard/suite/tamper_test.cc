@@ -146,6 +146,28 @@ TEST(GuardLifetime, AFullTableRefusesWhenClosedAndPassesWhenOpen) {
   }
 }
 
+// The library as another compiler makes it: what the two fold or reorder differs.
+TEST(GuardCompilerSlow, ClangsLibraryHoldsAsWell) {
+  if (run_to_end({"clang++-19", "--version"}, {}).exit_code != 0) GTEST_SKIP() << "no clang++-19";
+  const Machine machine({.limit_mib = kLimit});
+  const std::string library = machine.folder() + "/libberth_guard.so";
+  const std::string folder = std::string(BERTH_SOURCE_DIR) + "/src/guard/preload";
+  const Outcome built =
+      run_to_end({"sh", "-c",
+                  "clang++-19 -std=c++23 -O2 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden "
+                  "-fno-exceptions -fno-rtti -fno-threadsafe-statics -ftls-model=initial-exec "
+                  "-fno-semantic-interposition -fno-stack-protector -Wall -Wextra -Werror -I" +
+                      std::string(BERTH_SOURCE_DIR) +
+                      "/src -shared -nostdlib -Wl,-z,now,-z,nodelete,"
+                      "--no-undefined,--version-script=" +
+                      folder + "/guard.map -o " + library + " " + folder + "/*.cc -lc -lgcc"},
+                 {});
+  ASSERT_EQ(built.exit_code, 0) << built.err;
+  EXPECT_EQ(machine.run({"hold", "300"}, {{"LD_PRELOAD", library}}).out, "held\n");
+  EXPECT_EQ(machine.reading().devices.at(0).charged, Memory::mib(316));
+  EXPECT_EQ(ask(machine, {{"LD_PRELOAD", library}}).out, "code 2\n");
+}
+
 TEST(GuardLifetime, WithoutAGrantNothingChanges) {
   const Machine machine({.limit_mib = kLimit});
   EXPECT_EQ(ask(machine, {{"BERTH_GRANT_DIR", "/nowhere"}}).out, "held\n");
