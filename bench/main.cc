@@ -115,6 +115,7 @@ Result<Options> options_from(int argc, char** argv) {
   Options options;
   options.context.data = "bench/data/openb";
   options.context.expected = "bench/data/expected/openb_runs.csv";
+  options.context.before_queues = "bench/data/expected/before_queues.json";
   options.context.jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   std::array<char, PATH_MAX> self{};
   const ssize_t length = readlink("/proc/self/exe", self.data(), self.size());

@@ -1,9 +1,11 @@
 // How long a decision takes: the published trace, ten thousand nodes, and what caches are worth.
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "core/engine/engine_impl.h"
 #include "sim/arrivals.h"
@@ -33,6 +35,16 @@ Result<sim::Scene> openb_scene(const Context& context) {
   return sim::make_scene("default", std::move(nodes), std::move(pods));
 }
 
+// What the same decisions cost before queues, gangs and claims came into the engine.
+Result<std::int64_t> instructions_before_queues(const Context& context) {
+  std::ifstream file(context.before_queues);
+  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object() || !json.contains("place.openb")) {
+    return invalid_argument(context.before_queues + ": an object with \"place.openb\" is expected");
+  }
+  return json["place.openb"].get<std::int64_t>();
+}
+
 Result<std::vector<Row>> run_openb(const Context& context) {
   TRY(const sim::Scene scene, openb_scene(context));
   std::vector<double> p50;
@@ -57,6 +69,14 @@ Result<std::vector<Row>> run_openb(const Context& context) {
                             .unit = "1/s",
                             .figures = {best_high("", rate, {GoalKind::at_least, 100'000})}}};
   rows.back().instructions = instructions_of(context, "place.openb");
+  if (rows.back().instructions.has_value()) {
+    TRY(const std::int64_t before, instructions_before_queues(context));
+    const double ratio =
+        static_cast<double>(*rows.back().instructions) / static_cast<double>(before);
+    rows.push_back({.name = "place.after_queues",
+                    .unit = "of before",
+                    .figures = {{.key = "", .value = ratio, .goal = {GoalKind::at_most, 1.05}}}});
+  }
   return rows;
 }
 

@@ -48,10 +48,11 @@ struct Row {
 
 struct Context {
   int repetitions = 5;
-  int jobs = 1;          // for measurements that are no times
-  std::string data;      // folder with the openb files
-  std::string expected;  // the expected runs
-  std::string self;      // this program, for measurements in a process of their own
+  int jobs = 1;               // for measurements that are no times
+  std::string data;           // folder with the openb files
+  std::string expected;       // the expected runs
+  std::string before_queues;  // the figures that place.after_queues is compared with
+  std::string self;           // this program, for measurements in a process of their own
   bool count_instructions = true;
 };
 

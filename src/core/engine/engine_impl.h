@@ -365,6 +365,12 @@ class Engine::Impl {
   std::unordered_map<std::string, WorkloadId> by_uid_;
   std::vector<std::vector<WorkloadId>> on_node_;  // by node: promised and granted
   std::map<std::pair<QueueId, std::string>, PoolId> pools_by_key_;
+  struct ShapePool {
+    QueueId leaf;
+    PoolId pool;
+    bool known = false;
+  };
+  std::vector<ShapePool> pools_of_shapes_;  // the last one asked for
   std::vector<std::string> pool_names_;
   std::set<WorkloadId> never_;
   std::set<WorkloadId> promised_;

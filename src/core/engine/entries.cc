@@ -54,6 +54,9 @@ void Engine::Impl::forget_entry(WorkloadId id) {
   by_uid_.erase(entry.uid);
   for (const ShapeId gone : shapes.release(entry.shape)) {
     index.forget(gone);
+    if (gone.index() < pools_of_shapes_.size()) {
+      pools_of_shapes_[gone.index()] = {};
+    }
     std::erase_if(failed_moves_, [&](const auto& one) { return one.first.first == gone; });
   }
   entry.state = EntryState::ended;
@@ -126,12 +129,20 @@ std::string pool_name(const Shape& shape) {
 }  // namespace
 
 PoolId Engine::Impl::pool_of(const Shape& shape, QueueId leaf) {
+  if (pools_of_shapes_.size() <= shape.id.index()) {
+    pools_of_shapes_.resize(shape.id.index() + 1);
+  }
+  ShapePool& last = pools_of_shapes_[shape.id.index()];  // a name takes longer to make
+  if (last.known && last.leaf == leaf) {
+    return last.pool;
+  }
   std::string name = pool_name(shape);
   const auto [found, fresh] =
       pools_by_key_.try_emplace(std::pair(leaf, name), PoolId(pool_names_.size()));
   if (fresh) {
     pool_names_.push_back(std::move(name));
   }
+  last = {.leaf = leaf, .pool = found->second, .known = true};
   return found->second;
 }
 
