@@ -90,8 +90,8 @@ void Engine::Impl::leave_reserved(NodeId node, PoolId pool) {
     for (const PoolId other : there->second) {
       reservations_.at(other).stale = true;
     }
-    vacated_.push_back(node);
   }
+  vacated_.push_back(node);
   unguard(node);
 }
 

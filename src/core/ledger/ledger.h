@@ -122,8 +122,9 @@ class Ledger {
   // Without what was only supposed (Hypothesis).
   const ChangeLog& lasting_changes() const { return lasting_changes_; }
 
-  // Marks a node as changed for reasons outside the books (a reservation came or went).
-  void touch(NodeId id) { mark(id); }
+  // Marks a node as changed for reasons outside the books (a reservation came or went). Not among
+  // the lasting changes.
+  void touch(NodeId id) { changes_.mark(id); }
 
   // Recomputes every derived figure. Error internal with the first difference.
   Result<void> check() const;
