@@ -48,11 +48,7 @@ std::vector<Measurement> all_measurements() {
   return all;
 }
 
-double rounded(double value) {
-  const double scaled = value * 1000;
-  return (scaled < 0 ? -1 : 1) *
-         static_cast<double>(static_cast<std::int64_t>(std::abs(scaled) + 0.5)) / 1000;
-}
+double rounded(double value) { return std::round(value * 1000) / 1000; }
 
 Json goal_json(const Goal& goal) {
   if (goal.kind == GoalKind::none) return nullptr;
@@ -99,7 +95,7 @@ Json merged(const std::string& path, const std::vector<Json>& fresh) {
   Json rows = file ? Json::parse(file, nullptr, false) : Json::array();
   if (!rows.is_array()) rows = Json::array();
   for (const Json& row : fresh) {
-    const auto same = std::ranges::find_if(rows, [&](const Json& old) {
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const Json& old) {
       return old.is_object() && old.value("name", "") == row["name"];
     });
     if (same == rows.end()) {

@@ -67,18 +67,20 @@ class Simplex {
   // costs one device.
   [[nodiscard]] std::vector<double> duals() const {
     std::vector<double> duals(n_, 0.0);
-    for (std::size_t row = 0; row < n_; ++row)
+    for (std::size_t row = 0; row < n_; ++row) {
       for (std::size_t i = 0; i < n_; ++i)
         duals[i] += inverse_[row * n_ + i];
+    }
     return duals;
   }
 
   // Brings the pattern into the basis. False if no row can leave, which exact arithmetic excludes.
   bool enter(Pattern pattern) {
     std::vector<double> direction(n_, 0.0);
-    for (std::size_t row = 0; row < n_; ++row)
+    for (std::size_t row = 0; row < n_; ++row) {
       for (std::size_t i = 0; i < n_; ++i)
         direction[row] += inverse_[row * n_ + i] * pattern[i];
+    }
 
     std::optional<std::size_t> leaving;
     for (std::size_t row = 0; row < n_; ++row) {

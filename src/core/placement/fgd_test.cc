@@ -96,7 +96,7 @@ class Dice {
   int to(int most) { return std::uniform_int_distribution(0, most)(generator_); }
 
   WorkClass work() {
-    WorkClass work{.cpu_milli = 1000 * to(16)};
+    WorkClass work{.cpu_milli = std::int64_t{1000} * to(16)};
     const int kind = to(5);
     work.num_gpu = kind == 0 ? 0 : kind < 4 ? 1 : 1 << to(3);
     work.gpu_milli = kind == 0 ? 0 : kind < 4 ? 10 + 10 * to(98) : 1000;
@@ -119,7 +119,8 @@ TEST(FragmentationPolicy, ScoresAndChoosesAsTheFormulaSays) {
     }
     const std::vector<WorkClass> typical = typical_classes(history);
     World world("fgd", history);
-    Plain plain{.cpu = 1000 * dice.to(24), .left = {}, .model = dice.to(1) == 0 ? "A" : "B"};
+    Plain plain{
+        .cpu = std::int64_t{1000} * dice.to(24), .left = {}, .model = dice.to(1) == 0 ? "A" : "B"};
     const int devices = dice.to(8);
     world.add(
         world_node({.name = "n", .devices = devices, .model = plain.model, .cpu = plain.cpu}));

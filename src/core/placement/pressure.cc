@@ -68,7 +68,7 @@ PressureTable::Curve PressureTable::tabulate(const std::vector<ClassNeed>& needs
 
   // Every look-up beyond the last interval reads its first point (index 1999, rest 0).
   constexpr int kLastInterval = kPoints - 2;
-  const auto first_zero = std::find(curve.h.begin(), curve.h.end(), 0);
+  auto* const first_zero = std::find(curve.h.begin(), curve.h.end(), 0);
   curve.flat_from = std::min(static_cast<int>(first_zero - curve.h.begin()), kLastInterval);
   curve.flat_h = curve.h[static_cast<std::size_t>(curve.flat_from)];
   return curve;

@@ -12,9 +12,10 @@ namespace {
 // numerator.
 std::int64_t floor_of_hundredths(Int128 numerator, Int128 denominator) {
   std::int64_t score = -1'000'000;
-  for (std::int64_t step = std::int64_t{1} << 30; step > 0; step /= 2)
+  for (std::int64_t step = std::int64_t{1} << 30; step > 0; step /= 2) {
     while (Int128{score + step} * denominator <= 100 * numerator)
       score += step;
+  }
   return score;
 }
 
@@ -53,7 +54,7 @@ TEST(FgdScore, IsFiftyWhereNothingChangesAndInAHistoryOfNothing) {
 
 TEST(FgdScore, TiesDropsWithinFortyMilli) {
   // 51 needs a fall of 1000 ln(51/49) = 40.005 milli; any rise, however small, is below 50.
-  EXPECT_EQ(fgd_score({.weighted_milli = 40 * 1000, .pods = 1000}), 50);
+  EXPECT_EQ(fgd_score({.weighted_milli = 40'000, .pods = 1000}), 50);
   EXPECT_EQ(fgd_score({.weighted_milli = 40'006, .pods = 1000}), 51);
   EXPECT_EQ(fgd_score({.weighted_milli = -1, .pods = 1000}), 49);
   EXPECT_EQ(fgd_score({.weighted_milli = -40'006, .pods = 1000}), 48);

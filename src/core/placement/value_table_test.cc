@@ -24,9 +24,10 @@ void expect_piece_values(const std::string& list, const std::vector<Twelfths>& e
   const CuttingStock stock = solve_cutting_stock(sizes);
   ASSERT_TRUE(stock.exact) << list;
   std::map<int, int> twelfths;
-  for (const Twelfths& row : expected)
+  for (const Twelfths& row : expected) {
     for (const int milli : row.milli)
       twelfths[milli] = row.value;
+  }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     ASSERT_TRUE(twelfths.contains(sizes[i].milli)) << list << ' ' << sizes[i].milli;
     EXPECT_EQ(12 * stock.values[i], twelfths[sizes[i].milli] * stock.scale)
@@ -216,9 +217,10 @@ TEST(ValueTable, NeverFallsAndNeverGainsFromCutting) {
     ASSERT_EQ(table.at(0), 0);
     ASSERT_EQ(table.at(1000), kOneInP);
     ASSERT_TRUE(std::is_sorted(table.values().begin(), table.values().end()));
-    for (int a = 0; a <= 1000; a += 10)
+    for (int a = 0; a <= 1000; a += 10) {
       for (int b = a; a + b <= 1000; b += 10)
         ASSERT_LE(table.at(a) + table.at(b), table.at(a + b)) << a << ' ' << b;
+    }
   }
 }
 
