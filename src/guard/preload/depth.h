@@ -19,11 +19,12 @@ inline bool is_inside_above(std::uintptr_t place) { return t_inside > place; }
 // Scope of one hook.
 class Depth {
  public:
-  Depth() : nested_(is_inside_above(reinterpret_cast<std::uintptr_t>(this))) {
+  [[gnu::always_inline]] Depth()
+      : nested_(is_inside_above(reinterpret_cast<std::uintptr_t>(this))) {
     if (!nested_) t_inside = reinterpret_cast<std::uintptr_t>(this);
   }
 
-  ~Depth() {
+  [[gnu::always_inline]] ~Depth() {
     if (!nested_) t_inside = 0;
   }
 

@@ -8,7 +8,7 @@
 namespace berth::guard::hooks {
 
 template <typename Forward>
-int launch(CuHandle function, CuHandle stream, Forward&& forward) {
+[[gnu::always_inline]] inline int launch(CuHandle function, CuHandle stream, Forward&& forward) {
   if (!is_compute_limited()) [[likely]] {
     return forward();
   }

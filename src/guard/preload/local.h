@@ -118,7 +118,7 @@ struct Messages {
 };
 
 // What launches of a function cost, by a moving average.
-struct Estimate {
+struct alignas(64) Estimate {
   std::atomic<std::uint64_t> function;
   std::atomic<std::int64_t> cost_ns;
   std::atomic<std::int64_t> last_ns[2];  // the last two measurements
