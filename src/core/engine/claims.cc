@@ -104,7 +104,7 @@ bool Engine::Impl::try_claim(WorkloadId id) {
   const bool in_line = waiting.contains(id);
   // Of a kind whose first found nothing no later one does.
   const KindId kind = in_line ? one.kind : kinds.find(kind_key(id));
-  if (!kind.is_none() && failed_before(kind)) {
+  if ((!kind.is_none() && failed_before(kind)) || failed_for_another(id)) {
     return false;  // and what it met then still stands in its way
   }
   one.blocked.reset();
@@ -137,6 +137,9 @@ bool Engine::Impl::try_claim(WorkloadId id) {
     }
   }
   if (!plan.has_value()) {
+    if (is_head(id) && !gang_wish(id).empty()) {
+      note_failed(failed_gangs_[gang_wish(id)], steps);
+    }
     if (in_line) {
       note_failed(failed_claims_[one.kind], steps);
     }
@@ -233,6 +236,15 @@ bool Engine::Impl::failed_before(KindId kind) {
   return failed != failed_claims_.end() && would_fail_again(failed->second);
 }
 
+// Whether it is a gang like another one for which a search found nothing.
+bool Engine::Impl::failed_for_another(WorkloadId head) {
+  if (!is_head(head) || failed_gangs_.empty()) {
+    return false;
+  }
+  const auto failed = failed_gangs_.find(gang_wish(head));
+  return failed != failed_gangs_.end() && would_fail_again(failed->second);
+}
+
 // Whether nothing happened since then. A search that took long is not repeated at every event
 // either, and the less often the more often it failed: who has a reason to ask meanwhile is woken
 // when it has rested.
@@ -277,7 +289,8 @@ void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
   for (const KindId kind : waiting.kinds()) {
     const WorkloadId first = waiting.first_of(kind, now);
     ++wake_steps_;
-    if (!first.is_none() && !failed_before(kind) && may_claim(first)) {
+    if (!first.is_none() && !failed_before(kind) && !failed_for_another(first) &&
+        may_claim(first)) {
       woken.insert(kind);
     }
   }

@@ -181,6 +181,7 @@ class Engine::Impl {
   void say_of_gang(WorkloadId head, EntryState state, Cause cause);
 
   // --- what is asked about a gang (gang_questions.cc)
+  const std::string& gang_wish(WorkloadId head);
   Charge wish_of(WorkloadId id) const;
   Charge minimum_charge(const GangState& state, std::size_t group) const;
   const Charge& turn_charge(WorkloadId id) const;
@@ -216,6 +217,7 @@ class Engine::Impl {
   void claims_changed();
   void wake_claims_at(Time time, TimerKind kind);
   bool failed_before(KindId kind);
+  bool failed_for_another(WorkloadId head);
   bool would_fail_again(const FailedSearch& failed);
   void note_failed(FailedSearch& failed, std::int64_t steps) const;
   Runner runner_of(WorkloadId id, const Grant& grant) const;
@@ -404,6 +406,7 @@ class Engine::Impl {
   std::map<KindId, std::vector<QueueId>> quota_waits_;  // kinds that queues refused, and which
   std::map<QueueId, std::set<Runner>> runners_;         // by leaf: what runs
   std::int64_t backfillers_ = 0;                        // of them, marked to make way
+  std::map<std::string, FailedSearch> failed_gangs_;    // by what they ask for (gang_wish)
   std::map<KindId, FailedSearch> failed_claims_;        // of kinds that wait
   std::map<std::pair<ShapeId, QueueId>, FailedSearch> failed_moves_;  // claim_many.cc
   std::uint64_t claim_changes_ = 0;  // of everything by which a claim could come to succeed

@@ -221,6 +221,9 @@ void Engine::Impl::enqueue(WorkloadId id) {
 void Engine::Impl::dequeue(WorkloadId id) {
   Entry& entry = at(id);
   waiting.remove(id);
+  if (is_head(id) && gangs_.contains(id)) {
+    failed_gangs_.erase(gang_wish(id));
+  }
   requeued_.erase(id);
   if (waiting.count_of(entry.kind) == 0) {
     kinds.forget(entry.kind);

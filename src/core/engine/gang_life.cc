@@ -173,6 +173,7 @@ void Engine::Impl::end_gang(WorkloadId head, Cause why) {
   set_gang_timer(state.stale_at, TimerKind::stale, head, std::nullopt);
   set_gang_timer(state.start_by, TimerKind::start, head, std::nullopt);
   set_gang_timer(state.not_before, TimerKind::back_off, head, std::nullopt);
+  failed_gangs_.erase(gang_wish(head));
   for_members(head, [&](WorkloadId member) { end(member, why); });
   gangs_.erase(head);
   promised_gangs_.erase(head);

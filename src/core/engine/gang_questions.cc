@@ -2,9 +2,50 @@
 // where its members may stand.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "core/engine/engine_impl.h"
 
 namespace berth::core {
+
+// What a gang that has not started asks for, and on which terms: two with the same words get the
+// same answer. Empty once it has started, for then much of it is its own.
+const std::string& Engine::Impl::gang_wish(WorkloadId head) {
+  static const std::string own;
+  GangState& state = gangs_.at(head);
+  if (state.started) {
+    return own;
+  }
+  if (!state.wish.empty()) {
+    return state.wish;
+  }
+  const Entry& one = entry(head);
+  auto to = std::back_inserter(state.wish);
+  fmt::format_to(to, "{} {} {} {} {} {} {}", one.leaf.value(), one.preemptible,
+                 one.options.priority, one.options.backfill, state.options.whole_only,
+                 one.options.preemption_delay.count(),
+                 one.options.max_run.has_value() ? one.options.max_run->count() : -1);
+  for (const GangNode& node : state.nodes) {
+    fmt::format_to(to, "|{} {} {} {}/{}/{}/", node.parent, node.min, node.succeeded,
+                   node.topology.topology, node.topology.required, node.topology.preferred);
+    for (const SegmentRule& segment : node.topology.segments) {
+      fmt::format_to(to, "{}:{}/", segment.level, segment.size);
+    }
+    ShapeId last;
+    std::int64_t many = 0;
+    const auto say = [&] { fmt::format_to(to, " {}x{}", many, last.value()); };
+    for (const WorkloadId member : node.members) {
+      if (entry(member).shape != last && many > 0) {
+        say();
+        many = 0;
+      }
+      last = entry(member).shape;
+      ++many;
+    }
+    say();
+  }
+  return state.wish;
+}
 
 Charge Engine::Impl::wish_of(WorkloadId id) const {
   return quotas.counting() ? quotas.wish(shapes.at(entry(id).shape)) : Charge();

@@ -60,6 +60,7 @@ struct GangState {
   std::int64_t failed_starts = 0;
   GangShortage shortage;  // of the last attempt
   Charge turn;            // of its minimum: what is compared when queues race
+  std::string wish;       // Impl::gang_wish(); empty: to be made anew
 };
 
 }  // namespace berth::core

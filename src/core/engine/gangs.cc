@@ -88,6 +88,7 @@ void Engine::Impl::submit_gang(const Workload& workload) {
 // New entries for the members of a set, each waiting with its gang.
 std::vector<WorkloadId> Engine::Impl::add_members(WorkloadId head, std::size_t group,
                                                   const MemberSet& set) {
+  gangs_.at(head).wish.clear();
   std::vector<WorkloadId> added;
   WorkloadOptions options = at(head).options;
   options.priority = set.priority.value_or(options.priority);
@@ -344,6 +345,7 @@ void Engine::Impl::keep_slot(WorkloadId member) {
 
 // A member's grant is gone and it does not come back by itself.
 void Engine::Impl::leave_gang(WorkloadId member, bool succeeded) {
+  gangs_.at(at(member).gang).wish.clear();
   const Entry& one = at(member);
   GangNode& group = gangs_.at(one.gang).nodes[one.group];
   std::erase(group.members, member);

@@ -152,6 +152,7 @@ std::string random_streams(std::uint64_t seed) {
     };
     text += "    - {name: s" + std::to_string(i) + ", queue: q" + std::to_string(random.below(3)) +
             ", " + pick(asks) + (random.below(2) > 0 ? ", max_run: 5h" : "") +
+            (random.below(2) > 0 ? ", preemptible: true" : "") +
             ", priority: " + std::to_string(random.below(3)) + ", arrivals: {" + pick(arrivals) +
             "}, run: {" + pick(runs) + "}}\n";
   }
@@ -160,11 +161,10 @@ std::string random_streams(std::uint64_t seed) {
 
 // The player itself fails where the books are not empty after everything has ended.
 TEST(Week, EveryJobIsAccountedForAndTheBooksAreEmptyAfterwards) {
-  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     World world("a=4x80GiB:H100,b=4x80GiB:H100",
-                "queues: [{name: q0, dims: {\"*/devices\": {deserved: -1}}}, {name: q1, dims: "
-                "{\"*/devices\": {deserved: -1, limit: 6}}}, {name: q2, dims: {\"*/devices\": "
-                "{deserved: -1}}}]",
+                "queues: [{name: q0, dims: {\"*/devices\": {deserved: 4}}}, {name: q1, dims: "
+                "{\"*/devices\": {deserved: 2, limit: 6}}}, {name: q2}]",
                 random_streams(seed));
     world.spec.seed = seed;
     const WeekResult week = world.play();
