@@ -43,6 +43,8 @@ td.says small{color:var(--soft)}
 .cards .card p b{color:var(--ink);font-weight:600}
 @media (max-width:800px){.pair{grid-template-columns:1fr}}
 @media print{
+ .cards,.pair{grid-template-columns:1fr 1fr}
+ tbody th,tbody td:not(.text):not(.says){white-space:nowrap}
  .queue{break-inside:auto}
  td.says{min-width:0}
 }
