@@ -44,8 +44,8 @@ Node random_node(Dice& dice, const std::string& name) {
                           .devices = dice.of<int>({0, 1, 2, 4, 8}),
                           .device_mib = dice.of<std::int64_t>({1000, 16'160, 81'559}),
                           .model = dice.of(models()),
-                          .cpu = 8000 * dice.to(8),
-                          .ram_mib = 4096 * dice.to(16),
+                          .cpu = std::int64_t{8000} * dice.to(8),
+                          .ram_mib = std::int64_t{4096} * dice.to(16),
                           .tie_rank = dice.to(3)});
   node.pod_slots = dice.one_in(10) ? dice.to(3) : 110;
   node.cordoned = dice.one_in(12);
