@@ -94,23 +94,13 @@ bool ClaimSearch::may_open_alone(WorkloadId id) const {
 // Those on the node that may leave by this remedy, in the order of candidates.
 std::vector<ClaimUnit> ClaimSearch::units_on(NodeId node, Mode mode,
                                              const std::vector<OpenLeaf>& leaves) {
-  std::vector<ClaimUnit> units;
-  std::set<WorkloadId> heads;
   const auto find = [&](QueueId leaf) { return std::ranges::find(leaves, leaf, &OpenLeaf::leaf); };
-  for (const WorkloadId id : engine_.on_node_[node.index()]) {
-    const Entry& entry = engine_.entry(id);
-    if (mode != Mode::consolidate && find(entry.leaf) == leaves.end()) {
-      continue;
-    }
-    if (!entry.gang.is_none()) {
-      heads.insert(entry.gang);
-    } else if (may_leave(id, mode)) {
-      units.push_back(unit_of({id}));
-    }
+  std::vector<WorkloadId> there = engine_.on_node_[node.index()];
+  if (mode != Mode::consolidate) {
+    std::erase_if(there,
+                  [&](WorkloadId id) { return find(engine_.entry(id).leaf) == leaves.end(); });
   }
-  for (const WorkloadId head : heads) {
-    add_gang_units(head, mode, units);
-  }
+  std::vector<ClaimUnit> units = units_among(there, mode);
   for (ClaimUnit& unit : units) {
     unit.over = mode == Mode::consolidate ? 0 : find(unit.leaf)->over;
   }

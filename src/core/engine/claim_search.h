@@ -108,6 +108,7 @@ class ClaimSearch {
 
   // --- who could leave (claim_units.cc)
   std::vector<ClaimUnit> units(Mode mode);
+  std::vector<ClaimUnit> units_among(const std::vector<WorkloadId>& running, Mode mode);
   std::vector<ClaimUnit> first_tasks(Mode mode);
   static void sort_candidates(std::vector<ClaimUnit>& units);
   bool may_leave(WorkloadId id, Mode mode);

@@ -318,8 +318,24 @@ void ClaimSearch::sort_candidates(std::vector<ClaimUnit>& units) {
   });
 }
 
-std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
+// Tasks by themselves, and of each gang what may go.
+std::vector<ClaimUnit> ClaimSearch::units_among(const std::vector<WorkloadId>& running, Mode mode) {
   std::vector<ClaimUnit> units;
+  std::set<WorkloadId> heads;
+  for (const WorkloadId id : running) {
+    if (const WorkloadId head = engine_.entry(id).gang; !head.is_none()) {
+      heads.insert(head);
+    } else if (may_leave(id, mode)) {
+      units.push_back(unit_of({id}));
+    }
+  }
+  for (const WorkloadId head : heads) {
+    add_gang_units(head, mode, units);
+  }
+  return units;
+}
+
+std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
   std::map<QueueId, bool> may_lose;
   const auto open = [&](QueueId leaf) {
     const auto [at, fresh] = may_lose.try_emplace(leaf, false);
@@ -328,7 +344,7 @@ std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
     }
     return at->second;
   };
-  std::set<WorkloadId> heads;
+  std::vector<WorkloadId> running;
   for (const auto& [leaf, runners] : engine_.runners_) {
     const bool inside = leaf == leaf_;
     const bool everywhere = mode == Mode::consolidate || mode == Mode::backfill;
@@ -346,17 +362,10 @@ std::vector<ClaimUnit> ClaimSearch::units(Mode mode) {
       if (!more_steps(1)) {
         break;
       }
-      const Entry& entry = engine_.entry(id);
-      if (!entry.gang.is_none()) {
-        heads.insert(entry.gang);
-      } else if (may_leave(id, mode)) {
-        units.push_back(unit_of({id}));
-      }
+      running.push_back(id);
     }
   }
-  for (const WorkloadId head : heads) {
-    add_gang_units(head, mode, units);
-  }
+  std::vector<ClaimUnit> units = units_among(running, mode);
   std::map<QueueId, std::int64_t> over;
   for (ClaimUnit& unit : units) {
     const auto [at, fresh] = over.try_emplace(unit.leaf, 0);
