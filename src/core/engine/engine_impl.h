@@ -361,7 +361,7 @@ class Engine::Impl {
   std::int64_t effective_priority(const Entry& entry) const;
   bool ordered_before(WorkloadId a, WorkloadId b) const;
 
-  std::vector<Entry> entries_;
+  Entries entries_;
   std::vector<WorkloadId> free_entries_;
   std::vector<WorkloadId> ended_;  // slots to free at the next apply
   std::unordered_map<std::string, WorkloadId> by_uid_;

@@ -81,4 +81,24 @@ struct Entry {
   }
 };
 
+// All of them, by WorkloadId. An entry stays where it is: a pass that makes new ones holds others.
+class Entries {
+ public:
+  std::size_t size() const { return size_; }
+  Entry& operator[](std::size_t i) { return chunks_[i / kChunk][i % kChunk]; }
+  const Entry& operator[](std::size_t i) const { return chunks_[i / kChunk][i % kChunk]; }
+  void emplace_back() {
+    if (size_ % kChunk == 0) {
+      chunks_.push_back(std::make_unique<Entry[]>(kChunk));
+    }
+    ++size_;
+  }
+
+ private:
+  static constexpr std::size_t kChunk = 64;
+
+  std::vector<std::unique_ptr<Entry[]>> chunks_;
+  std::size_t size_ = 0;
+};
+
 }  // namespace berth::core

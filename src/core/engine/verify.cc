@@ -20,7 +20,8 @@ Result<void> Engine::Impl::verify_queues() const {
   }
   std::vector<Booking> bookings;
   std::vector<QueueHead> demand;
-  for (const Entry& entry : entries_) {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
     if (entry.state == EntryState::free || entry.state == EntryState::ended) {
       continue;
     }
