@@ -24,39 +24,55 @@ void ClaimSearch::take_out(Scratch& scratch, const std::vector<const ClaimUnit*>
   engine_.take_out_releasing(scratch);
 }
 
-// I2: each of the lost in turn, the smallest first, leaves a queue that is above its share.
-bool ClaimSearch::may_lose(Mode mode, std::vector<WorkloadId> lost) {
+// I2: those who are lost can leave one after the other, each from a queue that is above its share
+// then. A gang that is lost whole leaves as one.
+bool ClaimSearch::may_lose(Mode mode, const std::vector<WorkloadId>& lost) {
   if (mode == Mode::consolidate || mode == Mode::preempt || mode == Mode::backfill) {
     return true;
   }
-  std::ranges::stable_sort(lost, {}, [&](WorkloadId id) {
-    std::int64_t mib = 0;
-    for (const ChargePart& part : engine_.entry(id).charge.parts) {
-      mib += part.mib;
-    }
-    return mib;
-  });
-  Scratch scratch(engine_);
-  std::set<WorkloadId> gangs;
+  std::vector<Leaving> units;
   for (const WorkloadId id : lost) {
-    // A gang's core leaves together: what its first takes is asked once.
     const Entry& entry = engine_.entry(id);
     const bool together = !entry.gang.is_none() && whole_.contains(entry.gang);
-    Charge held = entry.charge;
-    if (together) {
-      for (const WorkloadId other : lost) {
-        if (engine_.entry(other).gang == entry.gang) {
-          merge(held, engine_.entry(other).charge);
-        }
-      }
+    const auto with = std::ranges::find_if(
+        units, [&](const Leaving& unit) { return together && unit.gang == entry.gang; });
+    Leaving& unit = with == units.end() ? units.emplace_back() : *with;
+    unit.gang = together ? entry.gang : WorkloadId::none();
+    unit.leaf = entry.leaf;
+    unit.members.push_back(id);
+    merge(unit.held, entry.charge);
+    for (const ChargePart& part : entry.charge.parts) {
+      unit.mib += part.mib;
     }
-    if (!(together && gangs.contains(entry.gang)) && !queue_may_lose(entry.leaf, mode, &held)) {
+  }
+  std::ranges::stable_sort(units, {}, &Leaving::mib);  // where few leave, the last may be large
+  Scratch scratch(engine_);
+  return leave_in_turn(mode, scratch, std::move(units));
+}
+
+// Every order of a few; of many, the smallest first.
+bool ClaimSearch::leave_in_turn(Mode mode, Scratch& scratch, std::vector<Leaving> units) {
+  constexpr std::size_t kMostPermuted = 5;
+  const bool permuted = units.size() <= kMostPermuted;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (!queue_may_lose(units[i].leaf, mode, &units[i].held)) {
+      continue;
+    }
+    const std::size_t mark = scratch.mark();
+    for (const WorkloadId id : units[i].members) {
+      scratch.take_out(id);
+    }
+    std::vector<Leaving> rest = units;
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
+    if (leave_in_turn(mode, scratch, std::move(rest))) {
+      return true;
+    }
+    if (!permuted) {
       return false;
     }
-    gangs.insert(entry.gang);
-    scratch.take_out(id);
+    scratch.undo_to(mark);
   }
-  return true;
+  return units.empty();
 }
 
 bool ClaimSearch::goes(WorkloadId id, const std::vector<const ClaimUnit*>& set) const {
@@ -104,10 +120,8 @@ bool ClaimSearch::leaf_may_grow() const {
   const QueueTree& tree = engine_.quotas.tree;
   const std::vector<QuotaDimensionId> all = tree.dimensions_of(charge_);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const QuotaFigures figures = tree.figures(leaf_, all[i]);
-    const std::int64_t after = figures.alloc - figures.releasing + tree.amount_of(charge_, all[i]);
-    const std::int64_t before = i < leaf_before_.size() ? leaf_before_[i] : 0;
-    if (after > std::max(before, figures.fair)) {
+    const ExactSum before = i < leaf_before_.size() ? leaf_before_[i] : ExactSum();
+    if (tree.rises(leaf_, charge_, all[i], before)) {
       return false;
     }
   }
@@ -248,9 +262,7 @@ ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const std::vector<const ClaimU
   for (const WorkloadId id : lost) {
     const QueueId leaf = engine_.entry(id).leaf;
     for (const QuotaDimensionId d : short_) {
-      const QuotaFigures figures = engine_.quotas.tree.figures(leaf, d);
-      if (mode != Mode::preempt && leaf != leaf_ &&
-          figures.alloc - figures.releasing < figures.effective_deserved) {
+      if (mode != Mode::preempt && leaf != leaf_ && engine_.quotas.tree.below_deserved(leaf, d)) {
         below.insert(leaf);
       }
     }

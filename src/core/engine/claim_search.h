@@ -97,6 +97,15 @@ class ClaimSearch {
     auto operator<=>(const Cost&) const = default;
   };
 
+  // What leaves at once, when rights are asked.
+  struct Leaving {
+    WorkloadId gang = WorkloadId::none();  // that leaves whole
+    QueueId leaf;
+    std::vector<WorkloadId> members;
+    Charge held;
+    std::int64_t mib = 0;
+  };
+
   struct Found {
     Cost cost;
     ClaimPlan plan;
@@ -120,6 +129,8 @@ class ClaimSearch {
   Duration protection_of(WorkloadId id, Mode mode) const;
   std::int64_t over_share(QueueId leaf, Mode mode) const;
   QueueId ancestor_with(QueueId leaf) const;
+  QueueId side_of(QueueId leaf) const;
+  bool would_come_back(QueueId leaf) const;
   std::vector<QuotaDimensionId> short_dimensions() const;
 
   // --- where much runs (claim_many.cc)
@@ -160,7 +171,8 @@ class ClaimSearch {
   bool survives_reversal(const std::vector<WorkloadId>& lost);
   std::vector<WorkloadId> place_again(Mode mode, Scratch& scratch,
                                       const std::vector<const ClaimUnit*>& set);
-  bool may_lose(Mode mode, std::vector<WorkloadId> lost);
+  bool may_lose(Mode mode, const std::vector<WorkloadId>& lost);
+  bool leave_in_turn(Mode mode, Scratch& scratch, std::vector<Leaving> units);
   std::int64_t milli_devices(const Grant& grant) const;
   Cost cost_of(Mode mode, const std::vector<const ClaimUnit*>& set,
                const std::vector<WorkloadId>& lost);
@@ -170,10 +182,10 @@ class ClaimSearch {
   Engine::Impl& engine_;
   WorkloadId claimant_;
   QueueId leaf_;
-  Charge charge_;                          // what it takes where it was placed
-  std::vector<QuotaDimensionId> short_;    // dimensions that it lacks
-  std::vector<std::int64_t> leaf_before_;  // preempt: alloc of the leaf, by dimension of the charge
-  std::set<WorkloadId> whole_;             // gangs that the set under judgement takes whole
+  Charge charge_;                        // what it takes where it was placed
+  std::vector<QuotaDimensionId> short_;  // dimensions that it lacks
+  std::vector<ExactSum> leaf_before_;    // preempt: alloc of the leaf, by dimension of the charge
+  std::set<WorkloadId> whole_;           // gangs that the set under judgement takes whole
   std::vector<Kept>
       kept_;  // by workload, as of the last remedy that looked at it; moves do not count
   std::set<QueueId> within_share_;  // leaves that may lose nothing by the last remedy

@@ -29,7 +29,7 @@ ClaimSearch::ClaimSearch(Engine::Impl& engine, WorkloadId claimant)
             .open;
   }
   for (const QuotaDimensionId d : engine_.quotas.tree.dimensions_of(charge_)) {
-    leaf_before_.push_back(engine_.quotas.tree.figures(leaf_, d).alloc);
+    leaf_before_.push_back(engine_.quotas.tree.held(leaf_, d));
   }
 }
 
@@ -40,7 +40,7 @@ std::vector<QuotaDimensionId> ClaimSearch::short_dimensions() const {
   const std::vector<QuotaDimensionId> all = tree.dimensions_of(charge_);
   std::vector<QuotaDimensionId> lacking;
   for (const QuotaDimensionId d : all) {
-    if (tree.capacity(d) - tree.figures(kRootQueue, d).alloc < tree.amount_of(charge_, d)) {
+    if (tree.lacks(charge_, d, Counting::present)) {
       lacking.push_back(d);
     }
   }
@@ -51,12 +51,36 @@ QueueId ClaimSearch::ancestor_with(QueueId leaf) const {
   return engine_.quotas.tree.lowest_common_ancestor(leaf_, leaf);
 }
 
+// The highest queue above the leaf that is not above the claimant too.
+QueueId ClaimSearch::side_of(QueueId leaf) const {
+  const QueueTree& tree = engine_.quotas.tree;
+  const QueueId ancestor = ancestor_with(leaf);
+  while (tree.parent(leaf) != ancestor && !tree.parent(leaf).is_none()) {
+    leaf = tree.parent(leaf);
+  }
+  return leaf;
+}
+
+// I4. A claim of one rule cannot be turned round by the arithmetic of shares; one that also makes
+// room inside its own queue can, with what has left meanwhile, and would for ever. So it takes
+// nothing from those for whose work the claimant itself had to leave.
+bool ClaimSearch::would_come_back(QueueId leaf) const {
+  const auto found = engine_.displaced_for_.find(claimant_);
+  return found != engine_.displaced_for_.end() &&
+         std::ranges::any_of(found->second, [&](QueueId other) {
+           return other != leaf_ && side_of(other) == side_of(leaf);
+         });
+}
+
 // Whether the victim's side is above its share in something that the claimant lacks and that the
 // victim holds, where it is known what it holds (I2).
 bool ClaimSearch::queue_may_lose(QueueId leaf, Mode mode, const Charge* held) const {
   if (mode == Mode::consolidate || mode == Mode::preempt || mode == Mode::backfill ||
       leaf == leaf_) {
     return true;
+  }
+  if (mixed_ && would_come_back(leaf)) {
+    return false;
   }
   const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
   const QueueId ancestor = ancestor_with(leaf);
@@ -86,10 +110,7 @@ Duration ClaimSearch::protection_of(WorkloadId id, Mode mode) const {
   const Entry& entry = engine_.entry(id);
   QueueId from = entry.leaf;
   if (mode != Mode::preempt && entry.leaf != leaf_) {
-    const QueueId ancestor = ancestor_with(entry.leaf);
-    while (tree.parent(from) != ancestor && !tree.parent(from).is_none()) {
-      from = tree.parent(from);
-    }
+    from = side_of(entry.leaf);
   }
   for (QueueId at = from; !at.is_none(); at = tree.parent(at)) {
     const MinRuntime& rule = tree.spec(at).min_runtime;

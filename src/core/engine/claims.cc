@@ -61,8 +61,7 @@ bool Engine::Impl::would_fit_in_pieces(WorkloadId id) const {
   const QueueTree& tree = quotas.tree;
   const Charge& charge = turn_charge(id);
   return std::ranges::all_of(tree.dimensions_of(charge), [&](QuotaDimensionId d) {
-    const QuotaFigures all = tree.figures(kRootQueue, d);
-    return tree.capacity(d) - (all.alloc - all.releasing) >= tree.amount_of(charge, d);
+    return !tree.lacks(charge, d, Counting::future);
   });
 }
 
@@ -156,6 +155,10 @@ void Engine::Impl::carry_out(WorkloadId claimant, ClaimPlan plan) {
   for (ClaimPlan::Leaver& leaver : plan.leavers) {
     const NodeId to = leaver.moves_to != nullptr ? leaver.moves_to->node : NodeId::none();
     start_eviction(leaver.workload, leaver.rule, claimant, to, std::move(leaver.text));
+    if (leaver.rule == Evicted::Rule::guarantee || leaver.rule == Evicted::Rule::fair_share) {
+      const WorkloadId head = at(leaver.workload).gang;
+      displaced_for_[head.is_none() ? leaver.workload : head].insert(at(claimant).leaf);
+    }
   }
   for (Planned& planned : plan.places) {
     const NodeId node = planned.grant->node;

@@ -409,6 +409,9 @@ class Engine::Impl {
   std::map<std::string, FailedSearch> failed_gangs_;    // by what they ask for (gang_wish)
   std::map<KindId, FailedSearch> failed_claims_;        // of kinds that wait
   std::map<std::pair<ShapeId, QueueId>, FailedSearch> failed_moves_;  // claim_many.cc
+  // Who had to leave so that another queue got back its share, and for whose work: leaves. As long
+  // as queues and fleet stay as they are.
+  std::map<WorkloadId, std::set<QueueId>> displaced_for_;
   std::uint64_t claim_changes_ = 0;  // of everything by which a claim could come to succeed
   std::int64_t may_be_asked_ = 0;    // preemptible ones among the runners
   std::int64_t claim_steps_ = 0;     // of the searches of this event

@@ -52,6 +52,7 @@ WorkloadId Engine::Impl::new_entry(const Workload& workload) {
 void Engine::Impl::forget_entry(WorkloadId id) {
   Entry& entry = at(id);
   by_uid_.erase(entry.uid);
+  displaced_for_.erase(id);
   for (const ShapeId gone : shapes.release(entry.shape)) {
     index.forget(gone);
     if (gone.index() < pools_of_shapes_.size()) {

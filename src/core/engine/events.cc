@@ -424,6 +424,7 @@ void Engine::Impl::on(const HistoryChanged& event) {
 }
 
 void Engine::Impl::on(const QueuesChanged& event) {
+  displaced_for_.clear();
   report(quotas.configure(event.config));
   quotas.tree.sample(now);
   reread_queues();

@@ -46,15 +46,28 @@ void Engine::Impl::update_gang_reservation(PoolId pool) {
     const GangReservation& held = found->second;
     const bool old =
         now >= held.planned_at + kReplanAfter && ledger.lasting_changes().end() != held.seen;
-    if (!old && !(held.timed && held.at <= now && held.planned_at < now)) {
+    if (!old && !(held.timed && held.at <= now && held.planned_at < held.at)) {
       return;
     }
   }
   GangReservation plan = plan_gang_ahead(head);
-  drop_gang_reservation(pool);
   for (const auto& [node, places] : plan.places) {
     guard(node);
   }
+  if (found != gang_reservations_.end()) {
+    // Only what the new plan leaves to others is news to anybody: one that stays as it is must not
+    // wake those who would then have it planned again, and so on for ever.
+    const GangReservation& before = found->second;
+    const bool later = before.holder != head || before.timed != plan.timed ||
+                       (before.at < plan.at && now < plan.at);
+    for (const auto& [node, places] : before.places) {
+      const auto kept = plan.places.find(node);
+      if (kept != plan.places.end() && (later || (places & ~kept->second) != 0)) {
+        improved(node);
+      }
+    }
+  }
+  drop_gang_reservation(pool);
   plan.seen = ledger.lasting_changes().end();
   gang_reservations_[pool] = std::move(plan);
 }

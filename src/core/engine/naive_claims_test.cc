@@ -124,12 +124,17 @@ std::string NaiveClaims::follow(const Event& event, std::span<const Action> acti
   engine_ = &engine;
   now_ = event.time;
   moved_ = false;
+  disbelieved_.clear();
   for (auto& [uid, held] : held_) {
     if (held.leaving_since.has_value() && now_ >= *held.leaving_since + kBelieved) {
       held.leaving_since.reset();  // it runs on, for all that anybody knows
+      disbelieved_.insert(uid);
     }
   }
   std::string wrong = follow_event(event, actions);
+  // That a place is no longer kept for who moves is not said: it is before whatever is decided.
+  std::erase_if(
+      moves_, [&](const auto& move) { return engine.grant(move.first + " (moving)") == nullptr; });
   for (std::size_t at = 0; at < actions.size() && wrong.empty(); ++at) {
     if (std::holds_alternative<Evicted>(actions[at])) {
       wrong = on_evicted(actions, at);
@@ -153,8 +158,6 @@ std::string NaiveClaims::follow(const Event& event, std::span<const Action> acti
       held_.at(uid).slot = true;
     }
   }
-  std::erase_if(
-      moves_, [&](const auto& move) { return engine.grant(move.first + " (moving)") == nullptr; });
   review_gangs();
   return check_books();
 }
@@ -233,7 +236,12 @@ std::string NaiveClaims::on_evicted(std::span<const Action> actions, std::size_t
     const std::string uid(engine_->uid(evicted.workload));
     Held& held = held_.at(uid);
     held.asked = now_;
-    if (!held.leaving_since.has_value()) {
+    // A gang may have been asked to go when its time was over, before the belief in the end of this
+    // one was: what an event that comes late has missed is made up for in that order.
+    const bool long_ago = first.beneficiary.is_none() && disbelieved_.contains(uid);
+    if (long_ago && engine_->grant(uid)->state != GrantState::releasing) {
+      held.leaving_since.reset();
+    } else if (!held.leaving_since.has_value()) {
       held.leaving_since = now_;
     }
     if (!evicted.moves_to.is_none()) {

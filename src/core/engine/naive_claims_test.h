@@ -129,6 +129,7 @@ class NaiveClaims {
   std::map<std::string, Held> held_;
   std::map<std::string, Held> moves_;  // by who moves: the place that is kept for it
   std::vector<Displaced> displaced_;
+  std::set<std::string> disbelieved_;  // whose end was no longer believed in when the event came
   bool moved_ = false;
   std::int64_t evictions_ = 0;
   std::int64_t by_rule_[8] = {};

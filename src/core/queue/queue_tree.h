@@ -37,6 +37,7 @@
 #include "base/result.h"
 #include "core/model/verdict.h"
 #include "core/queue/charge.h"
+#include "core/queue/exact_sum.h"
 #include "core/queue/queue_config.h"
 
 namespace berth::core {
@@ -169,6 +170,16 @@ class QueueTree {
   // False where one of them deserves without limit.
   bool above(QueueId leaf, QueueId ancestor, QuotaDimensionId dimension,
              Entitlement entitlement) const;
+
+  // Whether the fleet has less left of the dimension than the charge takes.
+  bool lacks(const Charge& charge, QuotaDimensionId dimension, Counting counting) const;
+  // What the queue holds, releasing included.
+  ExactSum held(QueueId queue, QuotaDimensionId dimension) const;
+  // I5: with the charge the queue would hold more than F, and more than it did.
+  bool rises(QueueId queue, const Charge& charge, QuotaDimensionId dimension,
+             const ExactSum& before) const;
+  // It holds less than D'.
+  bool below_deserved(QueueId queue, QuotaDimensionId dimension) const;
 
   QuotaFigures figures(QueueId queue, QuotaDimensionId dimension) const;
   // Leaf to root, every level and every dimension of the charge.

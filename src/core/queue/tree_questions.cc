@@ -240,6 +240,48 @@ bool QueueTree::above(QueueId leaf, QueueId ancestor, QuotaDimensionId dimension
   return true;
 }
 
+namespace {
+
+ExactSum amount_in(std::span<const ChargeNeed> needs, QuotaDimensionId dimension) {
+  for (const ChargeNeed& need : needs) {
+    if (need.dimension == dimension) {
+      return need.amount;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool QueueTree::lacks(const Charge& charge, QuotaDimensionId dimension, Counting counting) const {
+  const ExactSum more = amount_in(impl_->needs(charge), dimension);
+  return exceeds(impl_->place(kRootQueue, dimension).sums.of(counting), more,
+                 impl_->capacity_of(dimension), impl_->dim(dimension).per_whole);
+}
+
+ExactSum QueueTree::held(QueueId queue, QuotaDimensionId dimension) const {
+  return impl_->place(queue, dimension).sums.present;
+}
+
+bool QueueTree::rises(QueueId queue, const Charge& charge, QuotaDimensionId dimension,
+                      const ExactSum& before) const {
+  impl_->settle_path(queue, dimension);
+  const std::int64_t per_whole = impl_->dim(dimension).per_whole;
+  const QueuePlace& here = impl_->place(queue, dimension);
+  const ExactSum more = amount_in(impl_->needs(charge), dimension);
+  ExactSum rise = here.sums.future;
+  rise.subtract(before);
+  return exceeds(here.sums.future, more, here.share.fair, per_whole) &&
+         exceeds(rise, more, 0, per_whole);
+}
+
+bool QueueTree::below_deserved(QueueId queue, QuotaDimensionId dimension) const {
+  impl_->settle_path(queue, dimension);
+  const QueuePlace& here = impl_->place(queue, dimension);
+  return here.sums.future.compare(here.share.deserved, impl_->dim(dimension).per_whole) ==
+         std::strong_ordering::less;
+}
+
 QuotaFigures QueueTree::Impl::figures(QueueId queue, QuotaDimensionId d) {
   settle_path(queue, d);
   const QueuePlace& here = place(queue, d);
