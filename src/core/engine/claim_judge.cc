@@ -149,7 +149,8 @@ bool ClaimSearch::rights_hold(Mode mode, const std::vector<WorkloadId>& lost) {
   });
 }
 
-// I3: no victim could take it back as its guarantee. The claimant is in.
+// I3: no victim could take it back as its guarantee. The claimant is in. A gang that left whole
+// would claim as one, with its minimum.
 bool ClaimSearch::survives_reversal(const std::vector<WorkloadId>& lost) {
   const QueueTree& tree = engine_.quotas.tree;
   return std::ranges::none_of(lost, [&](WorkloadId id) {
@@ -157,7 +158,9 @@ bool ClaimSearch::survives_reversal(const std::vector<WorkloadId>& lost) {
     if (victim.leaf == leaf_) {
       return false;
     }
-    const Charge charge = engine_.quotas.charge_of(*victim.grant);
+    const bool whole = !victim.gang.is_none() && whole_.contains(victim.gang);
+    const Charge charge = whole ? engine_.minimum_charge(engine_.gang(victim.gang), 0)
+                                : engine_.quotas.charge_of(*victim.grant);
     const QueueId ancestor = ancestor_with(victim.leaf);
     return !tree.within(victim.leaf, ancestor, charge, Entitlement::deserved, true).refused() &&
            std::ranges::any_of(tree.dimensions_of(charge), [&](QuotaDimensionId d) {
@@ -170,7 +173,8 @@ bool ClaimSearch::survives_reversal(const std::vector<WorkloadId>& lost) {
 // Where there is room, what left is placed again. Returns those for which there is none: members of
 // a gang of which one is lost are all lost.
 std::vector<WorkloadId> ClaimSearch::place_again(Mode mode, Scratch& scratch,
-                                                 const std::vector<const ClaimUnit*>& set) {
+                                                 const std::vector<const ClaimUnit*>& set,
+                                                 Again again) {
   std::vector<WorkloadId> movers;
   std::vector<WorkloadId> lost;
   std::set<WorkloadId> seen;
@@ -202,10 +206,14 @@ std::vector<WorkloadId> ClaimSearch::place_again(Mode mode, Scratch& scratch,
     }
     return mib;
   });
-  std::size_t moved = 0;
+  std::ranges::stable_partition(movers, [&](WorkloadId id) { return id == first_again_; });
+  movers_ = movers;
+  placed_again_ = 0;
   for (const WorkloadId id : movers) {
-    if (moved < kMostMoves && engine_.plan_task(id, scratch)) {
-      ++moved;
+    const bool may =
+        again == Again::all || (again == Again::of_others && engine_.entry(id).leaf != leaf_);
+    if (may && placed_again_ < kMostMoves && engine_.plan_task(id, scratch)) {
+      ++placed_again_;
       continue;
     }
     lost.push_back(id);
@@ -271,9 +279,49 @@ ClaimSearch::Cost ClaimSearch::cost_of(Mode mode, const std::vector<const ClaimU
   return cost;
 }
 
-// The set as a whole: its rights, the claimant's place, and what becomes of those who leave.
+// The set as a whole. Where some of those who leave find another place and others do not, it may
+// matter who; and who does still counts in its queue: where that breaks a right they may be lost,
+// those of the claimant's own queue first.
 std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
                                                      const std::vector<const ClaimUnit*>& set) {
+  constexpr std::size_t kFew = 4;
+  movers_.clear();
+  placed_again_ = 0;
+  std::optional<Found> best = judge_so(mode, set, Again::all);
+  if (placed_again_ == 0 || mode == Mode::consolidate) {
+    return best;
+  }
+  const auto keep = [&](Again again) {
+    ++steps_;
+    std::optional<Found> found = judge_so(mode, set, again);
+    if (found.has_value() && (!best.has_value() || found->cost < best->cost)) {
+      best = std::move(found);
+    }
+  };
+  const std::vector<WorkloadId> movers = movers_;
+  if (placed_again_ < movers.size() && movers.size() <= kFew) {
+    for (const WorkloadId first : movers) {
+      first_again_ = first;
+      keep(Again::all);
+      if (mixed_) {
+        keep(Again::of_others);
+      }
+    }
+    first_again_ = WorkloadId::none();
+  }
+  if (!best.has_value() && mixed_) {
+    keep(Again::of_others);
+  }
+  if (!best.has_value()) {
+    keep(Again::nobody);
+  }
+  return best;
+}
+
+// Its rights, the claimant's place, and what becomes of those who leave.
+std::optional<ClaimSearch::Found> ClaimSearch::judge_so(Mode mode,
+                                                        const std::vector<const ClaimUnit*>& set,
+                                                        Again again) {
   if (!opens_a_node(set)) {
     ++steps_;
     return std::nullopt;
@@ -286,7 +334,7 @@ std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
     return std::nullopt;
   }
   const std::vector<WorkloadId> own = scratch.planned_since(mark);
-  const std::vector<WorkloadId> lost = place_again(mode, scratch, set);
+  const std::vector<WorkloadId> lost = place_again(mode, scratch, set, again);
   if (mode == Mode::consolidate && !lost.empty()) {
     return std::nullopt;
   }

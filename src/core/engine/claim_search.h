@@ -71,6 +71,8 @@ class ClaimSearch {
     preempt,
     backfill,  // work that is marked to make way for the first in line
   };
+  // Who of those that leave may find another place.
+  enum class Again : std::uint8_t { all, of_others, nobody };
   // What keeps running work where it is.
   enum class Kept : std::uint8_t {
     not_asked,
@@ -162,6 +164,7 @@ class ClaimSearch {
   std::optional<Found> fewest_moves(NodeId node, std::vector<const ClaimUnit*> list);
   std::optional<Found> in_order(Mode mode, const std::vector<ClaimUnit>& units);
   std::optional<Found> judge(Mode mode, const std::vector<const ClaimUnit*>& set);
+  std::optional<Found> judge_so(Mode mode, const std::vector<const ClaimUnit*>& set, Again again);
   std::vector<const ClaimUnit*> without_needless(std::vector<const ClaimUnit*> set);
   void take_out(Scratch& scratch, const std::vector<const ClaimUnit*>& set);
   bool goes(WorkloadId id, const std::vector<const ClaimUnit*>& set) const;
@@ -170,7 +173,7 @@ class ClaimSearch {
   bool rights_hold(Mode mode, const std::vector<WorkloadId>& lost);
   bool survives_reversal(const std::vector<WorkloadId>& lost);
   std::vector<WorkloadId> place_again(Mode mode, Scratch& scratch,
-                                      const std::vector<const ClaimUnit*>& set);
+                                      const std::vector<const ClaimUnit*>& set, Again again);
   bool may_lose(Mode mode, const std::vector<WorkloadId>& lost);
   bool leave_in_turn(Mode mode, Scratch& scratch, std::vector<Leaving> units);
   std::int64_t milli_devices(const Grant& grant) const;
@@ -191,10 +194,14 @@ class ClaimSearch {
   std::set<QueueId> within_share_;  // leaves that may lose nothing by the last remedy
   std::set<QueueId> asked_singly_;  // leaves some of whose work was looked at
   std::vector<std::int64_t> booked_;
-  bool truncated_ = false;      // some that might have been enough were not looked at
-  std::int64_t over_caps_ = 0;  // sets that a cap on victims forbade
-  bool quota_open_ = false;     // a task that lacks nothing but room on a node
-  bool mixed_ = false;          // lower priority of the own leaf may go as well as others' excess
+  bool truncated_ = false;  // some that might have been enough were not looked at
+  // Of the set last judged: who might have found another place, and how many did.
+  std::vector<WorkloadId> movers_;
+  std::size_t placed_again_ = 0;
+  WorkloadId first_again_ = WorkloadId::none();  // of the movers, the first to be tried
+  std::int64_t over_caps_ = 0;                   // sets that a cap on victims forbade
+  bool quota_open_ = false;                      // a task that lacks nothing but room on a node
+  bool mixed_ = false;  // lower priority of the own leaf may go as well as others' excess
   std::int64_t steps_ = 0;
   std::int64_t budget_ = 0;
 };

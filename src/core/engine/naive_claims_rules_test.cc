@@ -336,7 +336,18 @@ std::string NaiveClaims::check_reverse(const Claim& claim, const std::string& vi
   const std::set<std::string> all(claim.lost.begin(), claim.lost.end());
   const std::string& ours = known_.at(claim.claimant).options.queue;
   const std::string& theirs = known_.at(victim).options.queue;
-  const Amounts& back = held_.at(victim).takes;
+  Amounts back = held_.at(victim).takes;
+  // A gang that is lost whole comes back as one, with its minimum (of equal members here).
+  if (const std::string& gang = known_.at(victim).gang; !gang.empty()) {
+    const Known& head = known_.at(gang);
+    const auto lost = std::ranges::count_if(
+        claim.lost, [&](const std::string& other) { return known_.at(other).gang == gang; });
+    for (auto& [dimension, amount] : back) {
+      amount *= lost >= present(head) - head.succeeded
+                    ? std::max<std::int64_t>(1, head.min - head.succeeded)
+                    : 1;
+    }
+  }
   for (const std::string& queue : side(theirs, ours)) {
     for (const auto& [dimension, amount] : back) {
       const std::optional<std::int64_t> due = share(queue, dimension, Entitlement::deserved);
