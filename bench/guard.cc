@@ -57,7 +57,7 @@ class GuardMachine {
 
   std::string grant_directory() const { return folder_ + "/grant"; }
 
-  std::string library() const { return build_ + "/lib/libberth_guard.so"; }
+  std::string guard_file() const { return build_ + "/lib/libberth_guard.so"; }
 
   std::string folder() const { return folder_; }
 
@@ -71,7 +71,7 @@ class GuardMachine {
     return output(fmt::format(
         "BERTH_FAKE_STATE={0}/state BERTH_GRANT_DIR={0}/grant LD_LIBRARY_PATH={1}/fake {2} "
         "{1}/{3} 2>/dev/null",
-        folder_, build_, guarded ? "LD_PRELOAD=" + library() : "", words));
+        folder_, build_, guarded ? "LD_PRELOAD=" + guard_file() : "", words));
   }
 
   // Where the fake driver's own cuGetProcAddress_v2 lies in its library.
@@ -249,7 +249,7 @@ bool copy_without_constructor(const std::string& from, const std::string& to) {
 Result<std::vector<Row>> measure_start(const Context& context) {
   const GuardMachine host(context, 4096);
   const std::string silent = host.folder() + "/libberth_guard.so";
-  if (!host.good() || !copy_without_constructor(host.library(), silent)) return no_client();
+  if (!host.good() || !copy_without_constructor(host.guard_file(), silent)) return no_client();
   const auto best = [&](const std::string& words, bool guarded) {
     double least = 1e18;
     for (int i = 0; i < 40; ++i) {
@@ -258,7 +258,7 @@ Result<std::vector<Row>> measure_start(const Context& context) {
     }
     return least;
   };
-  const double loaded = best("dlopen " + host.library(), false);
+  const double loaded = best("dlopen " + host.guard_file(), false);
   const double silently = best("dlopen " + silent, false);
   const double bare = best("first", false);
   const double first = best("first", true);
@@ -307,7 +307,7 @@ Result<std::vector<Row>> measure_size(const Context& context) {
   const GuardMachine host(context, 1024);
   const std::string stripped = host.folder() + "/stripped.so";
   const std::string command =
-      fmt::format("strip -o {} {} && stat -c %s {}", stripped, host.library(), stripped);
+      fmt::format("strip -o {} {} && stat -c %s {}", stripped, host.guard_file(), stripped);
   FILE* pipe = popen(command.c_str(), "r");
   double bytes = 0;
   const bool read = pipe != nullptr && std::fscanf(pipe, "%lf", &bytes) == 1;

@@ -7,8 +7,10 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "cli/commands.h"
@@ -32,6 +34,20 @@ inline Answer run_words(CommandTable commands, const std::vector<std::string>& w
 
 inline Answer berth(const std::vector<std::string>& words) {
   return run_words(all_commands(), words);
+}
+
+using UsageError = std::pair<std::vector<std::string>, std::string>;  // words, and what is said
+
+// Each is refused with exit 2 and nothing on stdout.
+inline void expect_usage_errors(const std::string& command, const std::vector<UsageError>& cases) {
+  for (const auto& [words, said] : cases) {
+    std::vector<std::string> all = {command};
+    all.insert(all.end(), words.begin(), words.end());
+    const Answer answer = berth(all);
+    EXPECT_EQ(answer.code, ExitCode::usage) << said;
+    EXPECT_THAT(answer.err, testing::HasSubstr(said));
+    EXPECT_EQ(answer.out, "") << said;
+  }
 }
 
 // A folder that is gone at the end.

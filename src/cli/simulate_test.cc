@@ -84,7 +84,7 @@ TEST_F(Simulate, RefusesBadWordsWithExitTwo) {
 }
 
 TEST_F(Simulate, RefusesOptionsThatItWouldIgnore) {
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+  const std::vector<UsageError> cases = {
       {{"--load", "l.yaml", "--fleet", "1x1GiB", "--nodes", "n.csv"},
        "--nodes belongs to --generate or a trace (--nodes, --pods); leave it out with --load"},
       {{"--fleet", "1x1GiB"}, "--fleet belongs to --load: give --load FILE with it, or leave"},
@@ -96,13 +96,7 @@ TEST_F(Simulate, RefusesOptionsThatItWouldIgnore) {
       {{"--scenario", "s.yaml", "--load", "l.yaml"},
        "--scenario and --load are simulations of their own: give one of them"},
   };
-  for (const auto& [words, said] : cases) {
-    std::vector<std::string> all = {"simulate"};
-    all.insert(all.end(), words.begin(), words.end());
-    const Answer answer = berth(all);
-    EXPECT_EQ(answer.code, ExitCode::usage) << said;
-    EXPECT_THAT(answer.err, HasSubstr(said));
-  }
+  expect_usage_errors("simulate", cases);
 }
 
 TEST_F(Simulate, NeverWritesOverAnInput) {

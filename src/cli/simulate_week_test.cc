@@ -93,7 +93,7 @@ TEST_F(SimulateWeek, RefusesBadWordsAndFilesWithExitTwo) {
       "{fixed: 1h}}]}\n");
   write("held.yaml", "queues: [{name: a, dimms: {}}]\n");
   const std::string fleet = "4x80GiB:H100";
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+  const std::vector<UsageError> cases = {
       {{"--load", path("load.yaml")}, "--fleet is missing: give SPEC"},
       {{"--load", path("no.yaml"), "--fleet", fleet}, "no.yaml: cannot be read"},
       {{"--load", path("broken.yaml"), "--fleet", fleet},
@@ -122,14 +122,7 @@ TEST_F(SimulateWeek, RefusesBadWordsAndFilesWithExitTwo) {
         path("one.yaml")},
        "--report and --queues name the same file"},
   };
-  for (const auto& [words, said] : cases) {
-    std::vector<std::string> all = {"simulate"};
-    all.insert(all.end(), words.begin(), words.end());
-    const Answer answer = berth(all);
-    EXPECT_EQ(answer.code, ExitCode::usage) << said;
-    EXPECT_THAT(answer.err, HasSubstr(said));
-    EXPECT_EQ(answer.out, "") << said;
-  }
+  expect_usage_errors("simulate", cases);
   EXPECT_THAT(files(), testing::ElementsAre("broken.yaml", "held.yaml", "load.yaml", "one.yaml",
                                             "strange.yaml", "two.yaml"));
 }
