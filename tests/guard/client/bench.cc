@@ -6,7 +6,8 @@
 //   identity         1 if cuLaunchKernel by dlsym and by cuGetProcAddress is the driver's own
 //   crowd PROCESSES  CPU nanoseconds of a pair while that many processes do the same
 //   dlopen FILE      microseconds of loading a library
-//   first            microseconds of the first two calls: cuInit and a query
+//   first            microseconds until a process has its first memory: cuInit, a query, a context,
+//                    an allocation
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -144,7 +145,9 @@ int run_bench(int argc, char** argv) {
     int count = 0;
     if (cu.cuInit(0) != 0 || cu.cuDeviceGetCount(&count) != 0) return 1;
     std::size_t total = 0;
-    cu.cuDeviceTotalMem_v2(&total, 0);
+    if (cu.cuDeviceTotalMem_v2(&total, 0) != 0 || cu.start() != 0) return 1;
+    Ptr pointer = 0;
+    if (cu.cuMemAlloc_v2(&pointer, std::size_t{1} << 20U) != 0) return 1;
     std::printf("%.3f\n", (now_ns() - begin) / 1000);
     return 0;
   }
