@@ -128,9 +128,10 @@ Document queue_document(const QueuePlan& plan, const PlannedQueue& queue) {
 }  // namespace
 
 std::string queues_table(const QueuePlan& plan) {
-  std::string out = "Fleet: " + std::to_string(plan.nodes) + " nodes, " +
-                    std::to_string(plan.devices) +
-                    " devices. The half that is gone below: " + lost_text(plan) + "\n";
+  std::string out = "Fleet: " + std::to_string(plan.nodes) +
+                    (plan.nodes == 1 ? " node, " : " nodes, ") + std::to_string(plan.devices) +
+                    (plan.devices == 1 ? " device" : " devices") +
+                    ". The half that is gone below: " + lost_text(plan) + "\n";
   if (plan.dimensions.empty()) {
     out += "\nNo queue names a dimension: nothing is guaranteed and nothing is limited.\n";
   }

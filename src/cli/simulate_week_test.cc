@@ -46,7 +46,7 @@ TEST_F(SimulateWeek, PrintsATableOfQueuesAndNothingElse) {
   const Answer answer = simulate({"--queues", path("one.yaml")});
   EXPECT_EQ(answer.code, ExitCode::done) << answer.err;
   EXPECT_EQ(answer.err, "");
-  EXPECT_THAT(answer.out, HasSubstr("1 nodes, 4 devices, 6 h 00 min from Mon on, seed 42"));
+  EXPECT_THAT(answer.out, HasSubstr("1 node, 4 devices, 6 h 00 min from Mon on, seed 42"));
   EXPECT_THAT(answer.out, HasSubstr("4 jobs"));
   EXPECT_THAT(answer.out, HasSubstr("Nothing was evicted."));
 }

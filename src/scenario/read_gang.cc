@@ -212,7 +212,12 @@ Result<std::vector<core::Topology>> read_topologies(const Value& value) {
     TRY_VOID(read_section(topology_section(), item, topologies.emplace_back()));
   }
   for (const core::TopologyProblem& problem : core::check_topologies(topologies)) {
-    return value.error(fmt::format("{}: {}", problem.topology, problem.text));
+    // The text names the topology; the last of that name is the one at fault.
+    config::Place at = value.place();
+    for (std::size_t i = 0; i < topologies.size(); ++i) {
+      at = topologies[i].name == problem.topology ? items[i].place() : at;
+    }
+    return yaml::error_at(value.file(), at.line, at.column, problem.text);
   }
   return topologies;
 }

@@ -238,7 +238,9 @@ std::string Sentence::no_topology_domain(const GangState& state) const {
   const Verdict::TopologyFit& fit = *verdict_.topology;
   std::string text = fmt::format("topology {}: no {} holds all {} members; ", named(topology, 30),
                                  level, fit.need);
-  if (shortage.all_equal) {
+  if (shortage.domains == 1 && !fit.best_domain.empty()) {
+    text += fmt::format("the only one, {}, holds {}", named(fit.best_domain, 40), fit.fits);
+  } else if (shortage.all_equal) {
     text += fmt::format("each of {} holds {} of {}", shortage.domains, fit.fits, fit.need);
   } else if (fit.best_domain.empty()) {
     text += fmt::format("{} of them were tried", shortage.domains);

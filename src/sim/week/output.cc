@@ -224,10 +224,11 @@ double mean_of(const std::vector<std::int64_t>& series) {
 std::string week_table(const WeekComparison& comparison, WeekDetail detail) {
   const WeekScene& scene = *comparison.scene;
   std::string out = fmt::format(
-      "{} on {}: {} nodes, {} devices, {} from {} on, seed {}\n", printable(scene.load->file),
+      "{} on {}: {} node{}, {} devices, {} from {} on, seed {}\n", printable(scene.load->file),
       printable(scene.fleet_name), with_commas(static_cast<std::int64_t>(scene.fleet.size())),
-      with_commas(comparison.weeks.front().capacity / 1000), span_text(scene.load->horizon.count()),
-      scenario::day_name(scene.load->first_day), comparison.seed);
+      scene.fleet.size() == 1 ? "" : "s", with_commas(comparison.weeks.front().capacity / 1000),
+      span_text(scene.load->horizon.count()), scenario::day_name(scene.load->first_day),
+      comparison.seed);
   for (const WeekResult& week : comparison.weeks)
     out += "\n" + week_text(week, detail, scene.load->first_day);
   if (comparison.weeks.size() == 2) out += "\n" + comparison_text(comparison);
