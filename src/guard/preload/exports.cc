@@ -21,7 +21,7 @@ namespace {
 
 // One system call to see whether there is a grant, one page range of our own; everything else waits
 // for the first call of the driver.
-__attribute__((constructor)) void start() {
+GUARD_AT_START __attribute__((constructor)) void start() {
   const ErrorKeeper keeper;
   make_local();
   look_for_grant();

@@ -8,13 +8,27 @@
 
 namespace berth::guard {
 
-std::atomic<Mode> g_mode{Mode::unknown};
-Grant g_grant;
+// All constant-initialised: a library whose constructor runs before ours may have opened the grant.
+constinit std::atomic<Mode> g_mode{Mode::unknown};
+constinit Grant g_grant{};
+
+namespace {
+
+constexpr std::atomic<std::uint32_t> kAllFlags{~0U};
+constexpr std::atomic<std::uint32_t> kNoFlags{0U};
+
+}  // namespace
+
+constinit std::atomic<const std::atomic<std::uint32_t>*> g_launch_flags{&kAllFlags};
 
 namespace {
 
 enum class Place : std::uint8_t { unknown, fixed, elsewhere };
 std::atomic<Place> g_place{Place::unknown};
+
+// Not among the constants (see GUARD_AT_START), and yet read-only once the program runs.
+[[gnu::section(".data.rel.ro")]] char g_fixed_directory[sizeof(kGrantDirectory)] =
+    "/run/berth/grant";
 std::atomic<const char*> g_reason{""};
 std::atomic<std::int32_t> g_targets[64];  // by ordinal: 0 unknown, else target + 2
 
@@ -143,8 +157,8 @@ Opened open_all() {
 
 }  // namespace
 
-void look_for_grant() {
-  g_place.store(sys::exists(kGrantDirectory) ? Place::fixed : Place::elsewhere,
+GUARD_AT_START void look_for_grant() {
+  g_place.store(sys::exists(g_fixed_directory) ? Place::fixed : Place::elsewhere,
                 std::memory_order_release);
 }
 
@@ -164,6 +178,9 @@ Mode open_grant() {
   }
   const Opened opened = open_all();
   g_reason.store(opened.reason, std::memory_order_release);
+  // Before the mode: a child of a fork in between finds the mode unknown and opens for itself.
+  g_launch_flags.store(opened.mode == Mode::active ? &g_grant.policy->flags : &kNoFlags,
+                       std::memory_order_release);
   g_mode.store(opened.mode, std::memory_order_release);
   return opened.mode;
 }

@@ -7,8 +7,6 @@
 
 namespace berth::guard {
 
-thread_local ThreadBudget t_budget __attribute__((tls_model("initial-exec")));
-
 namespace {
 
 constexpr std::int64_t kFirstGuessNs = 20'000;
@@ -75,11 +73,6 @@ std::int64_t draw(int target, std::int64_t debt) {
   }
 }
 
-Estimate& estimate_of(Local& own, CuHandle function) {
-  const auto key = reinterpret_cast<std::uint64_t>(function);
-  return own.estimates[(key * 0x9E3779B97F4A7C15U) >> 54U];
-}
-
 // The middle one. A measurement also holds what other processes ran between the two events, so one
 // that stands alone is left out.
 std::int64_t median(std::int64_t a, std::int64_t b, std::int64_t c) {
@@ -89,9 +82,9 @@ std::int64_t median(std::int64_t a, std::int64_t b, std::int64_t c) {
   return c > high ? high : c;
 }
 
-void learn(Estimate& estimate, std::int64_t measured) {
+void learn(Estimate& estimate, std::uint64_t function, std::int64_t measured) {
   const std::int64_t old = estimate.cost_ns.load(std::memory_order_relaxed);
-  if (!estimate.measured.load(std::memory_order_relaxed)) {
+  if (estimate.measured.load(std::memory_order_relaxed) != function) {
     estimate.last_ns[0].store(measured, std::memory_order_relaxed);
     estimate.last_ns[1].store(measured, std::memory_order_relaxed);
     estimate.cost_ns.store(measured, std::memory_order_relaxed);
@@ -103,7 +96,7 @@ void learn(Estimate& estimate, std::int64_t measured) {
     estimate.last_ns[0].store(measured, std::memory_order_relaxed);
     estimate.cost_ns.store((3 * old + usual) / 4, std::memory_order_relaxed);
   }
-  estimate.measured.store(true, std::memory_order_release);
+  estimate.measured.store(function, std::memory_order_release);
 }
 
 // Reads the sample that is closed, if the GPU is done with it.
@@ -118,9 +111,8 @@ void read_sample(Local& own, Context& context) {
     auto measured = static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6);
     if (measured > kLongestNs) measured = kLongestNs;
     Estimate& estimate = estimate_of(own, context.sampled);
-    if (estimate.function.load() == reinterpret_cast<std::uint64_t>(context.sampled)) {
-      learn(estimate, measured);
-    }
+    const auto function = reinterpret_cast<std::uint64_t>(context.sampled);
+    if (estimate.function.load() == function) learn(estimate, function, measured);
   }
   context.sample.store(sample_idle, std::memory_order_release);
 }
@@ -152,43 +144,37 @@ void Launch::close_sample(int code) {
   entry.sample.store(good ? sample_closed : sample_idle, std::memory_order_release);
 }
 
-void Launch::pay_slowly(CuHandle function, int target, Estimate& estimate) {
-  const Place place = current_place();
-  if (target == kUntouched) target = place.target;
-  if (target < 0 || target == kDenied || is_capturing(stream_)) return;
-  const auto key = reinterpret_cast<std::uint64_t>(function);
-  if (estimate.function.load(std::memory_order_relaxed) != key) {
-    estimate.cost_ns.store(kFirstGuessNs, std::memory_order_relaxed);
-    estimate.measured.store(false, std::memory_order_relaxed);
-    estimate.function.store(key, std::memory_order_release);
-  }
-  if (t_budget.target_plus_one != target + 1)
-    t_budget = {.left_ns = 0, .target_plus_one = target + 1};
-  const bool dry = t_budget.left_ns <= 0;
-  if (dry) t_budget.left_ns += draw(target, -t_budget.left_ns);
-  // After the sleep, which is no work of the GPU; and before paying, so that what was measured
-  // counts.
-  if (dry || !estimate.measured.load(std::memory_order_acquire)) {
-    open_sample(function, place.context);
-  }
-  t_budget.left_ns -= estimate.cost_ns.load(std::memory_order_relaxed);
-}
-
 void Launch::pay(CuHandle function) {
   Local* own = local();
   if (own == nullptr) return;
-  Estimate& estimate = estimate_of(*own, function);
   // One device in the grant is the usual case; with more, the context tells.
-  const int target = g_grant.policy->n_devices == 1 ? 0 : kUntouched;
-  const bool usual = target == 0 && t_budget.target_plus_one == 1 && t_budget.left_ns > 0 &&
-                     estimate.function.load(std::memory_order_relaxed) ==
-                         reinterpret_cast<std::uint64_t>(function) &&
-                     estimate.measured.load(std::memory_order_relaxed);
-  if (!usual) [[unlikely]] {
-    pay_slowly(function, target, estimate);
+  const bool only = g_grant.policy->n_devices == 1;
+  const Place place = current_place();
+  const int target = only ? 0 : place.target;
+  if (target < 0 || target == kDenied || g_grant.account_index[target] < 0 ||
+      is_capturing(stream_)) {
     return;
   }
-  t_budget.left_ns -= estimate.cost_ns.load(std::memory_order_relaxed);
+  Estimate& estimate = estimate_of(*own, function);
+  const auto key = reinterpret_cast<std::uint64_t>(function);
+  if (estimate.function.load(std::memory_order_relaxed) != key) {
+    estimate.measured.store(0, std::memory_order_relaxed);
+    estimate.cost_ns.store(kFirstGuessNs, std::memory_order_relaxed);
+    estimate.function.store(key, std::memory_order_release);
+  }
+  if (!only && t_own.target_plus_one != target + 1) {
+    t_own.left_ns = 0;
+    t_own.target_plus_one = target + 1;
+  }
+  std::int64_t& left = only ? t_own.only_ns : t_own.left_ns;
+  const bool dry = left <= 0;
+  if (dry) left += draw(target, -left);
+  // After the sleep, which is no work of the GPU; and before paying, so that what was measured
+  // counts.
+  if (dry || estimate.measured.load(std::memory_order_acquire) != key) {
+    open_sample(function, place.context);
+  }
+  left -= estimate.cost_ns.load(std::memory_order_relaxed);
 }
 
 }  // namespace berth::guard

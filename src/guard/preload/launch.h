@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "guard/preload/depth.h"
 #include "guard/preload/grant.h"
 #include "guard/preload/local.h"
 #include "guard/preload/real.h"
@@ -21,15 +22,34 @@ inline bool is_compute_limited() {
          (g_grant.policy->flags.load(std::memory_order_relaxed) & policy_compute) != 0;
 }
 
-// GPU time that the thread may still spend, and on which target.
-struct ThreadBudget {
-  std::int64_t left_ns;
-  std::int32_t target_plus_one;
-};
-// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
-extern thread_local ThreadBudget t_budget __attribute__((tls_model("initial-exec")));
+// False: certainly not, and no more is to be asked. One look at the policy, at every launch.
+inline bool may_be_compute_limited() {
+  return (g_launch_flags.load(std::memory_order_relaxed)->load(std::memory_order_relaxed) &
+          policy_compute) != 0;
+}
 
-struct Estimate;
+inline Estimate& estimate_of(Local& own, CuHandle function) {
+  const auto key = reinterpret_cast<std::uint64_t>(function);
+  static_assert(kEstimates == 1U << 10U);
+  return own.estimates[(key * 0x9E3779B97F4A7C15U) >> 54U];
+}
+
+// Pays for a launch out of what the thread has left. False: it is no usual launch (the thread's
+// first, or one from inside a hook, of a function that was not measured yet, with nothing left, or
+// in a grant of several devices), and `Launch` is to look at it.
+[[gnu::always_inline]] inline bool pay_at_once(CuHandle function) {
+  const std::int64_t left = t_own.only_ns;
+  if (left <= 0 || is_inside_above(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0))))
+    return false;
+  // Whoever has something left has been through Launch, so there is a region.
+  const Estimate& estimate = estimate_of(*g_local.load(std::memory_order_acquire), function);
+  if (estimate.measured.load(std::memory_order_acquire) !=
+      reinterpret_cast<std::uint64_t>(function)) {
+    return false;
+  }
+  t_own.only_ns = left - estimate.cost_ns.load(std::memory_order_relaxed);
+  return true;
+}
 
 // One launch. The constructor pays for it and may sleep; `ended` is called after it.
 class Launch {
@@ -47,7 +67,6 @@ class Launch {
 
  private:
   void pay(CuHandle function);
-  void pay_slowly(CuHandle function, int target, Estimate& estimate);
   void open_sample(CuHandle function, std::uint32_t context);
   void close_sample(int code);
 

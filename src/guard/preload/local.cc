@@ -1,14 +1,13 @@
 #include "guard/preload/local.h"
 
-#include <pthread.h>
-
 #include "guard/preload/grant.h"
 
-// What the C start files define for every object; libc's pthread_atfork names the caller by it.
-extern "C" {
-extern void* __dso_handle;  // NOLINT: the name is libc's
-__attribute__((visibility("hidden"))) void* __dso_handle = &__dso_handle;
-}
+// What libc's static part makes of pthread_atfork (glibc 2.3.2), called without that part, which
+// would lie far from what the constructor runs. The last word names the object it is for.
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the name is libc's
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
+                                 void* object);
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
 
 // By the first of these symbols copies of the library know each other: it is the one of the first
 // copy in the linker's order, whose functions are called. The second is always our own. Both are
@@ -27,7 +26,13 @@ std::atomic<int> g_lock_fd{-1};
 
 namespace {
 
-constexpr char kMagic[9] = "BERTHGRD";
+// The bytes "BERTHGRD", as a number.
+constexpr std::uint64_t kMagic = [] {
+  std::uint64_t number = 0;
+  for (const char* text = "DRGHTREB"; *text != '\0'; ++text)
+    number = number << 8U | static_cast<std::uint8_t>(*text);
+  return number;
+}();
 
 // Where the region lies if the address is free: so a second copy of the library in this process,
 // also one in another linker namespace, meets the first. Far from what programs, sanitizers and the
@@ -44,21 +49,17 @@ bool is_guard_at(std::uintptr_t address) {
     const void* base;
     std::size_t bytes;
   };
-  char found[8] = {};
-  const Part to{.base = found, .bytes = sizeof(found)};
+  std::uint64_t found = 0;
+  const Part to{.base = &found, .bytes = sizeof(found)};
   const Part from{.base = reinterpret_cast<const void*>(address), .bytes = sizeof(found)};
   // Reads memory that may not be there without a fault.
   const sys::Word got = sys::call(SYS_process_vm_readv, sys::process_id(), sys::word_of(&to), 1,
                                   sys::word_of(&from), 1, 0);
-  if (got != static_cast<sys::Word>(sizeof(found))) return false;
-  for (std::size_t i = 0; i < sizeof(found); ++i) {
-    if (found[i] != kMagic[i]) return false;
-  }
-  return true;
+  return got == static_cast<sys::Word>(sizeof(found)) && found == kMagic;
 }
 
 // True if another copy comes before this one in the linker's order, whatever constructor ran first.
-bool is_second_in_scope() {
+GUARD_AT_START bool is_second_in_scope() {
   const void* first = berth_guard_copy;
   const void* own = berth_guard_own_copy;
   // Two names may not be one object for the compiler; for the linker they may.
@@ -74,7 +75,7 @@ void after_fork_in_child() {
   Local* region = g_local.load(std::memory_order_acquire);
   if (region == nullptr) return;
   // Wiped by the kernel where it can.
-  if (region->magic[0] != '\0') {
+  if (region->magic != 0) {
     auto* bytes = reinterpret_cast<unsigned char*>(region);
     for (std::size_t i = 0; i < sizeof(Local); ++i)
       bytes[i] = 0;
@@ -91,7 +92,7 @@ void close_lock_descriptor() {
 
 bool is_inert_copy() { return g_inert_copy.load(std::memory_order_acquire); }
 
-Local* make_local() {
+GUARD_AT_START Local* make_local() {
   if (g_inert_copy.load(std::memory_order_acquire)) return nullptr;
   if (is_second_in_scope()) {
     g_inert_copy.store(true, std::memory_order_release);
@@ -110,14 +111,15 @@ Local* make_local() {
   }
   sys::advise(at, sizeof(Local), kWipeOnFork);
   auto* region = static_cast<Local*>(at);
-  for (std::size_t i = 0; i < sizeof(region->magic); ++i)
-    region->magic[i] = kMagic[i];
+  region->magic = kMagic;
   Local* none = nullptr;
   if (!g_local.compare_exchange_strong(none, region, std::memory_order_acq_rel)) {
     sys::unmap(at, sizeof(Local));
     return none;
   }
-  if (!g_fork_handler.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  if (!g_fork_handler.exchange(true)) {
+    __register_atfork(nullptr, nullptr, after_fork_in_child, &g_fork_handler);
+  }
   return region;
 }
 

@@ -13,6 +13,10 @@
 #include "guard/preload/table.h"
 #include "guard/slots.h"
 
+// What the constructor runs lies together and reads no constants from elsewhere: a start is charged
+// for every stretch of the library that it is the first to touch.
+#define GUARD_AT_START [[gnu::section(".text.startup")]]
+
 namespace berth::guard {
 
 // Targets: devices that the policy names, by their place in it; one more for devices that a closed
@@ -119,15 +123,15 @@ struct Messages {
 
 // What launches of a function cost, by a moving average.
 struct alignas(64) Estimate {
-  std::atomic<std::uint64_t> function;
+  std::atomic<std::uint64_t> measured;  // the function again, once its cost was measured
   std::atomic<std::int64_t> cost_ns;
+  std::atomic<std::uint64_t> function;
   std::atomic<std::int64_t> last_ns[2];  // the last two measurements
-  std::atomic<bool> measured;
 };
 inline constexpr std::uint32_t kEstimates = 1024;
 
 struct Local {
-  char magic[8];
+  std::uint64_t magic;
   std::atomic<std::uint32_t> slot;  // 0: none yet, else slot + 1; kSlotless: none to be had
   std::atomic<bool> claiming;
   std::atomic<std::uint64_t> last_claim_ns;

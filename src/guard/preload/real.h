@@ -53,6 +53,13 @@ inline CuHandle stream_meant(CuHandle stream) {
   return kPerThread && stream == nullptr ? reinterpret_cast<CuHandle>(std::uintptr_t{2}) : stream;
 }
 
+// The driver's function if it was found before, else null. Nothing but its code is behind it.
+template <Name kName>
+inline auto* known_driver() {
+  using Function = typename Signature<kName>::Type;
+  return reinterpret_cast<Function*>(g_real[index_of(kName)].load(std::memory_order_relaxed));
+}
+
 // Calls the driver's function; CUDA_ERROR_NOT_FOUND (NVML: FUNCTION_NOT_FOUND, 13) if it has none.
 template <Name kName, typename... Arguments>
 inline int driver(Arguments... arguments) {

@@ -15,7 +15,7 @@ asm(".hidden berth_guard_own_copy\n"
 
 namespace berth::guard {
 
-thread_local std::uintptr_t t_inside __attribute__((tls_model("initial-exec")));
+constinit thread_local ThreadState t_own __attribute__((tls_model("initial-exec"))) = {};
 
 namespace {
 

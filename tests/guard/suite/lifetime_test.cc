@@ -1,5 +1,6 @@
 // Lives that go another way than main to exit.
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -53,6 +54,19 @@ TEST(GuardLifetime, ACopyInAnotherLinkerNamespaceStaysInert) {
   const Outcome seen = machine.run(
       {"lifetime", "namespaces", std::string(BERTH_BIN_DIR) + "/../lib/libberth_guard.so"});
   EXPECT_EQ(seen.out, "start 0, take 0, past 2, held 116\n") << seen.err;
+}
+
+// What the library took before the guard's constructor ran is still known afterwards.
+TEST(GuardLifetime, ALibraryThatStartsBeforeTheGuardIsHeldFromItsFirstCall) {
+  const Machine machine({.limit_mib = 500});
+  const std::string tests = std::string(BERTH_BIN_DIR) + "/../tests";
+  const std::string both =
+      std::string(BERTH_BIN_DIR) + "/../lib/libberth_guard.so " + tests + "/libguard_early.so";
+  // 100 MiB and two contexts of 16 MiB leave 368.
+  for (const auto& [mib, word] : {std::pair{"368", "held"}, std::pair{"369", "code 2"}}) {
+    const Outcome seen = machine.run({"hold", mib}, {{"LD_PRELOAD", both}});
+    EXPECT_EQ(seen.out, "early 0\n" + std::string(word) + "\n") << mib << seen.err;
+  }
 }
 
 TEST(GuardLifetime, EightThreadsLeaveOnlyTheContext) {

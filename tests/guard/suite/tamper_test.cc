@@ -158,7 +158,7 @@ TEST(GuardCompilerSlow, ClangsLibraryHoldsAsWell) {
                   "-fno-exceptions -fno-rtti -fno-threadsafe-statics -ftls-model=initial-exec "
                   "-fno-semantic-interposition -fno-stack-protector -Wall -Wextra -Werror -I" +
                       std::string(BERTH_SOURCE_DIR) +
-                      "/src -shared -nostdlib -Wl,-z,now,-z,nodelete,"
+                      "/src -shared -nostdlib -Wl,-Bsymbolic-functions,-z,now,-z,nodelete,"
                       "--no-undefined,--version-script=" +
                       folder + "/guard.map -o " + library + " " + folder + "/*.cc -lc -lgcc"},
                  {});
