@@ -46,17 +46,6 @@ class Depth {
   bool nested_;
 };
 
-// Scope of a hook that is known not to be nested.
-class Outermost {
- public:
-  [[gnu::always_inline]] Outermost() { t_own.inside = reinterpret_cast<std::uintptr_t>(this); }
-
-  [[gnu::always_inline]] ~Outermost() { t_own.inside = 0; }
-
-  Outermost(const Outermost&) = delete;
-  Outermost& operator=(const Outermost&) = delete;
-};
-
 class ErrorKeeper {
  public:
   ErrorKeeper() : saved_(errno) {}

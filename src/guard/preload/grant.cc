@@ -14,15 +14,6 @@ constinit Grant g_grant{};
 
 namespace {
 
-constexpr std::atomic<std::uint32_t> kAllFlags{~0U};
-constexpr std::atomic<std::uint32_t> kNoFlags{0U};
-
-}  // namespace
-
-constinit std::atomic<const std::atomic<std::uint32_t>*> g_launch_flags{&kAllFlags};
-
-namespace {
-
 enum class Place : std::uint8_t { unknown, fixed, elsewhere };
 std::atomic<Place> g_place{Place::unknown};
 
@@ -178,9 +169,6 @@ Mode open_grant() {
   }
   const Opened opened = open_all();
   g_reason.store(opened.reason, std::memory_order_release);
-  // Before the mode: a child of a fork in between finds the mode unknown and opens for itself.
-  g_launch_flags.store(opened.mode == Mode::active ? &g_grant.policy->flags : &kNoFlags,
-                       std::memory_order_release);
   g_mode.store(opened.mode, std::memory_order_release);
   return opened.mode;
 }

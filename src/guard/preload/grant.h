@@ -37,11 +37,6 @@ extern std::atomic<Mode> g_mode;
 // NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
 extern Grant g_grant;  // valid while g_mode is `active`
 
-// Where the flags that decide about launches are read: the policy's own while `g_mode` is `active`;
-// until the grant is opened all are set, so that the first launch opens it, and without one none.
-// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constant-initialised where it is defined
-extern std::atomic<const std::atomic<std::uint32_t>*> g_launch_flags;
-
 Mode open_grant();
 
 inline Mode mode() {

@@ -22,10 +22,10 @@ inline bool is_compute_limited() {
          (g_grant.policy->flags.load(std::memory_order_relaxed) & policy_compute) != 0;
 }
 
-// False: certainly not, and no more is to be asked. One look at the policy, at every launch.
+// The same without opening the grant. False: certainly not.
 inline bool may_be_compute_limited() {
-  return (g_launch_flags.load(std::memory_order_relaxed)->load(std::memory_order_relaxed) &
-          policy_compute) != 0;
+  const Mode known = g_mode.load(std::memory_order_acquire);
+  return known == Mode::unknown || (known == Mode::active && is_compute_limited());
 }
 
 inline Estimate& estimate_of(Local& own, CuHandle function) {
@@ -36,11 +36,11 @@ inline Estimate& estimate_of(Local& own, CuHandle function) {
 
 // Pays for a launch out of what the thread has left. False: it is no usual launch (the thread's
 // first, or one from inside a hook, of a function that was not measured yet, with nothing left, or
-// in a grant of several devices), and `Launch` is to look at it.
-[[gnu::always_inline]] inline bool pay_at_once(CuHandle function) {
+// in a grant of several devices), and `Launch` is to look at it. `place` is where the hook lies on
+// the stack.
+[[gnu::always_inline]] inline bool pay_at_once(CuHandle function, std::uintptr_t place) {
   const std::int64_t left = t_own.only_ns;
-  if (left <= 0 || is_inside_above(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0))))
-    return false;
+  if (left <= 0 || is_inside_above(place)) return false;
   // Whoever has something left has been through Launch, so there is a region.
   const Estimate& estimate = estimate_of(*g_local.load(std::memory_order_acquire), function);
   if (estimate.measured.load(std::memory_order_acquire) !=

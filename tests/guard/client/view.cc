@@ -1,6 +1,8 @@
 // view: prints what the driver and NVML say of the first device's memory, as "NAME VALUE" lines,
-// after taking 100 MiB. share MILLISECONDS NAME: launches kernels of that name for that long and
-// prints how many, and how many of them after the first second ("steady").
+// after taking 100 MiB. share MILLISECONDS NAME [BY]: launches kernels of that name for that long
+// and prints how many, and how many of them after the first second ("steady"). BY is `kernel`,
+// found by dlsym, as are `ex` and `cooperative`; `direct` is what a program linked with the driver
+// calls.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +10,9 @@
 #include <string>
 
 #include "verbs.h"
+
+extern "C" int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                              unsigned, void*, void**, void**) __attribute__((weak));
 
 namespace berth::guard_test {
 
@@ -20,6 +25,33 @@ struct Memory2 {
   unsigned version = 0x2000028;
   unsigned long long total = 0, reserved = 0, free = 0, used = 0;
 };
+
+// CUlaunchConfig of CUDA 13.0, 56 bytes.
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  unsigned shared = 0;
+  Handle stream = nullptr;
+  void* attributes = nullptr;
+  unsigned n_attributes = 0;
+};
+static_assert(sizeof(LaunchConfig) == 56);
+
+// One launch by the road of that name; what the driver answers.
+int launch_by(const std::string& road, Cuda& cu, Handle function) {
+  if (road == "ex") {
+    const LaunchConfig config;
+    return call_driver<const LaunchConfig*, Handle, void**, void**>("cuLaunchKernelEx", &config,
+                                                                    function, nullptr, nullptr);
+  }
+  if (road == "cooperative") {
+    return call_driver<Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                       Handle, void**>("cuLaunchCooperativeKernel", function, 1, 1, 1, 1, 1, 1, 0,
+                                       nullptr, nullptr);
+  }
+  const auto launch = road == "direct" ? ::cuLaunchKernel : cu.cuLaunchKernel;
+  if (launch == nullptr) return 500;
+  return launch(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+}
 
 }  // namespace
 
@@ -71,7 +103,7 @@ int run_view(int /*argc*/, char** /*argv*/) {
 }
 
 int run_share(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc < 2 || argc > 3) return 2;
   Cuda cu;
   Handle module = nullptr;
   Handle function = nullptr;
@@ -79,13 +111,14 @@ int run_share(int argc, char** argv) {
       cu.cuModuleGetFunction(&function, module, argv[1]) != 0) {
     return 1;
   }
+  const std::string road = argc == 3 ? argv[2] : "kernel";
   const auto begin = std::chrono::steady_clock::now();
   const auto end = begin + std::chrono::milliseconds(number(argv[0]));
   int launches = 0;
   int steady = 0;
   while (std::chrono::steady_clock::now() < end) {
     if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(1)) ++steady;
-    cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+    if (launch_by(road, cu, function) != 0) return 1;
     // A program waits for its results now and then; so the queue stays short.
     if (++launches % 16 == 0) cu.cuCtxSynchronize();
   }

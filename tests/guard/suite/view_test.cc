@@ -141,11 +141,29 @@ TEST(GuardMessage, NamesTheBurstCap) {
 }
 
 // Launches of 5 ms kernels for two seconds at a tenth of the device.
+// Whatever function a program launches by, and whether it is linked with the driver or not.
 TEST(GuardShareSlow, ATenthOfTheDeviceIsATenthOfTheKernels) {
-  const Machine machine({.share = 100});
+  for (const std::string road : {"kernel", "direct", "ex", "cooperative"}) {
+    const Machine machine({.share = 100});
+    auto value = values_of(machine.run({"share", "3000", "train_5ms", road}).out);
+    EXPECT_GE(value["launches"], 50) << road;
+    EXPECT_LE(value["launches"], 90) << road;  // 60, and 100 ms of the bucket at the start
+  }
+}
+
+TEST(GuardShareSlow, WithSeveralDevicesEachHasItsTenth) {
+  const Machine machine({.gpus = "2x16GiB", .share = 100, .granted_devices = 2});
   auto value = values_of(machine.run({"share", "3000", "train_5ms"}).out);
   EXPECT_GE(value["launches"], 50);
-  EXPECT_LE(value["launches"], 90);  // 60, and 100 ms of the bucket at the start
+  EXPECT_LE(value["launches"], 90);
+}
+
+TEST(GuardShare, WithoutAComputeLimitKernelsRunAsFastAsTheDeviceAllows) {
+  for (const std::string road : {"kernel", "direct", "ex", "cooperative"}) {
+    const Machine machine({});
+    auto value = values_of(machine.run({"share", "500", "train_1ms", road}).out);
+    EXPECT_GE(value["launches"], 300) << road;
+  }
 }
 
 // Two grants on one device, both wanting all of it. What a program gets before its kernels were
