@@ -12,6 +12,7 @@
 #include "core/engine/entry.h"
 #include "core/engine/gang_state.h"
 #include "core/engine/kinds.h"
+#include "core/engine/node_outlook.h"
 #include "core/engine/quotas.h"
 #include "core/engine/reservations.h"
 #include "core/engine/stages.h"
@@ -314,19 +315,20 @@ class Engine::Impl {
   void leave_reserved(NodeId node, PoolId pool);
 
   // --- plans (reservation_plans.cc)
-  // Reservations on a node that come before the one that is planned for.
-  using Ahead = std::vector<const Reservation*>;
-  Ahead ahead_of(const Reservation& reservation, NodeId node) const;
+  // What reservations that come before the one that is planned for hold on a node, in order.
+  using Ahead = std::vector<HeldPlaces>;
+  Ahead ahead_of(const Reservation& reservation, NodeId node);
+  bool holder_before(WorkloadId a, WorkloadId b);
+  HeldAhead held_by(const Ahead& ahead, NodeId node) const;
+  const NodeOutlook& outlook_of(NodeId node) const;
   void update_plans();
   void update_plan(ShapeId shape, ShapePlans& plans, NodeId node);
-  NodePlan plan_for(const Reservation& reservation, NodeId node) const;
+  NodePlan plan_for(const Reservation& reservation, NodeId node);
   NodePlan plan_node(ShapeId shape, NodeId node, const Ahead& ahead) const;
-  NodePlan plan_timed(ShapeId shape, NodeId node, const Ahead& ahead) const;
-  NodePlan plan_untimed(ShapeId shape, NodeId node, const Ahead& ahead) const;
+  NodePlan plan_timed(ShapeId id, NodeId node, const HeldAhead& held) const;
+  NodePlan plan_untimed(ShapeId id, NodeId node, const HeldAhead& held) const;
   NodePlan plan_in(ShapeId shape, NodeId node, PlacementIndex::NodeState state,
-                   const Ahead& ahead) const;
-  std::vector<std::vector<DeviceNeed>> needs_ahead(const Ahead& ahead, NodeId node) const;
-  void set_aside(const Ahead& ahead, NodeId node, PlacementIndex::NodeState& state) const;
+                   const HeldAhead& held) const;
   void guard(NodeId node);
   void unguard(NodeId node);
   std::optional<std::uint64_t> allowed_on(const Reservation& reservation, WorkloadId id,
@@ -391,7 +393,23 @@ class Engine::Impl {
   std::uint64_t plans_seen_ = 0;                       // lasting changes that they know
   std::optional<Time> heads_seen_;
   std::vector<NodeId> vacated_;                        // since the plans were looked at
-  mutable std::map<ShapeId, ShapePlans> shape_plans_;  // of shapes with a reservation
+  std::map<ShapeId, ShapePlans> shape_plans_;          // of shapes with a reservation
+  struct KnownOutlook {
+    NodeOutlook outlook;
+    std::uint64_t seen = 0;  // lasting changes that it knows
+    bool made = false;
+  };
+  mutable std::vector<KnownOutlook> outlooks_;  // by node
+  // Which of two holders is before the other, as long as a round of replanning lasts.
+  struct OrderMemo {
+    std::uint64_t round = 0;
+    WorkloadId a;
+    WorkloadId b;
+    bool before = false;
+  };
+  static constexpr std::size_t kOrderMemos = 4096;
+  std::vector<OrderMemo> order_memo_ = std::vector<OrderMemo>(kOrderMemos);
+  std::uint64_t order_round_ = 0;
   std::map<PoolId, GangReservation> gang_reservations_;
   std::map<NodeId, int> guards_;
   Timers timers_;

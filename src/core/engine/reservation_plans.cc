@@ -1,8 +1,10 @@
 // What each node could do for a shape, and when: the plans behind reservations.
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "core/engine/engine_impl.h"
+#include "core/engine/node_outlook.h"
 
 namespace berth::core {
 
@@ -18,23 +20,10 @@ std::uint64_t mask_of(const std::vector<ContainerPlaces>& placed) {
   return mask;
 }
 
-// Takes what a reservation holds off a device.
-void take_off(DeviceFace& face, const DeviceNeed& need) {
-  face.headroom = need.exclusive ? 0 : std::max<std::int64_t>(0, face.headroom - need.request);
-  face.limit_room = std::max<std::int64_t>(0, face.limit_room - need.limit);
-  face.nano_left = std::max(0, face.nano_left - need.nano);
-  face.compute_left = static_cast<std::int16_t>(std::max(0, face.compute_left - need.compute));
-  face.free_milli = static_cast<std::int16_t>(std::max(0, face.free_milli - need.milli));
-  face.use = need.exclusive ? DeviceUse::whole : DeviceUse::shared;
-  face.mode = need.mode;
-  face.idle = false;
-  ++face.grants;
-}
-
 }  // namespace
 
 // Those that lie on the node and whose holders are before this one's.
-Engine::Impl::Ahead Engine::Impl::ahead_of(const Reservation& reservation, NodeId node) const {
+Engine::Impl::Ahead Engine::Impl::ahead_of(const Reservation& reservation, NodeId node) {
   Ahead ahead;
   const auto there = reserved_on_.find(node);
   if (there == reserved_on_.end()) {
@@ -42,54 +31,54 @@ Engine::Impl::Ahead Engine::Impl::ahead_of(const Reservation& reservation, NodeI
   }
   for (const PoolId pool : there->second) {
     const Reservation& other = reservations_.at(pool);
-    if (other.holder != reservation.holder && ordered_before(other.holder, reservation.holder)) {
-      ahead.push_back(&other);
+    if (other.holder != reservation.holder && holder_before(other.holder, reservation.holder)) {
+      ahead.push_back({.shape = other.shape, .places = other.plan.places});
     }
   }
+  std::ranges::sort(ahead);
   return ahead;
 }
 
-// By device place: what they hold.
-std::vector<std::vector<DeviceNeed>> Engine::Impl::needs_ahead(const Ahead& ahead,
-                                                               NodeId node) const {
-  std::vector<std::vector<DeviceNeed>> needs(fleet.devices_of(node).size());
-  for (const Reservation* other : ahead) {
-    const Shape& held = shapes.at(other->shape);
-    if (!held.wants_gpu()) {
+// As ordered_before(), while nothing is booked and no time passes (order_memo_).
+bool Engine::Impl::holder_before(WorkloadId a, WorkloadId b) {
+  OrderMemo& memo = order_memo_[(a.index() * 31 + b.index()) % order_memo_.size()];
+  if (memo.round != order_round_ || memo.a != a || memo.b != b) {
+    memo = {.round = order_round_, .a = a, .b = b, .before = ordered_before(a, b)};
+  }
+  return memo.before;
+}
+
+HeldAhead Engine::Impl::held_by(const Ahead& ahead, NodeId node) const {
+  HeldAhead held;
+  for (const HeldPlaces& other : ahead) {
+    const Shape& shape = shapes.at(other.shape);
+    held.cpu += shape.cpu;
+    held.ram += shape.ram;
+    ++held.slots;
+    if (!shape.wants_gpu()) {
       continue;
     }
-    const AskFit& fit = shapes.fit(held.id, types, fleet, node).asks[0];
-    for (std::size_t place = 0; place < needs.size(); ++place) {
-      if ((other->plan.places >> place & 1U) != 0) {
-        needs[place].push_back(fit.needs[place]);
+    held.needs.resize(fleet.devices_of(node).size());
+    const AskFit& fit = shapes.fit(shape.id, types, fleet, node).asks[0];
+    for (std::size_t place = 0; place < held.needs.size(); ++place) {
+      if ((other.places >> place & 1U) != 0) {
+        held.needs[place].push_back(fit.needs[place]);
       }
     }
   }
-  return needs;
-}
-
-void Engine::Impl::set_aside(const Ahead& ahead, NodeId node,
-                             PlacementIndex::NodeState& state) const {
-  if (ahead.empty()) {
-    return;
-  }
-  for (const Reservation* other : ahead) {
-    const Shape& held = shapes.at(other->shape);
-    state.face.cpu_free -= held.cpu;
-    state.face.ram_free -= held.ram;
-    --state.face.slots_free;
-  }
-  const std::vector<std::vector<DeviceNeed>> needs = needs_ahead(ahead, node);
-  for (std::size_t place = 0; place < needs.size(); ++place) {
-    for (const DeviceNeed& need : needs[place]) {
-      take_off(state.devices[place], need);
-    }
-  }
+  return held;
 }
 
 NodePlan Engine::Impl::plan_in(ShapeId shape, NodeId node, PlacementIndex::NodeState state,
-                               const Ahead& ahead) const {
-  set_aside(ahead, node, state);
+                               const HeldAhead& held) const {
+  state.face.cpu_free -= held.cpu;
+  state.face.ram_free -= held.ram;
+  state.face.slots_free -= held.slots;
+  for (std::size_t place = 0; place < state.devices.size(); ++place) {
+    for (const DeviceNeed& need : held.on(place)) {
+      take_off(state.devices[place], need);
+    }
+  }
   NodePlan plan;
   const PlacementIndex::Judgement found = index.judge(shape, node, state, ~std::uint64_t{0});
   if (found.cause != Cause::none) {
@@ -103,56 +92,111 @@ NodePlan Engine::Impl::plan_in(ShapeId shape, NodeId node, PlacementIndex::NodeS
   return plan;
 }
 
-// The earliest declared end after which the shape fits.
-NodePlan Engine::Impl::plan_timed(ShapeId shape, NodeId node, const Ahead& ahead) const {
-  std::vector<std::pair<Time, WorkloadId>> ends;
-  for (const WorkloadId id : on_node_[node.index()]) {
+// Made anew where the node changed since.
+const NodeOutlook& Engine::Impl::outlook_of(NodeId node) const {
+  ASSERT(suppositions == 0);
+  const ChangeLog& log = ledger.lasting_changes();
+  if (outlooks_.size() <= node.index()) {
+    outlooks_.resize(fleet.node_slots());
+  }
+  KnownOutlook& known = outlooks_[node.index()];
+  if (known.made && !log.changed_since(node, known.seen)) {
+    return known.outlook;
+  }
+  known.made = true;
+  known.seen = log.end();
+  const NodeFace& face = ledger.node(node);
+  std::vector<NodeOutlook::End> ends;
+  const std::span<const WorkloadId> there = node.index() < on_node_.size()
+                                                ? std::span(on_node_[node.index()])
+                                                : std::span<const WorkloadId>();
+  for (const WorkloadId id : there) {
     const Entry& entry = entries_[id.index()];
     if (entry.grant->state == GrantState::releasing) {
-      ends.emplace_back(now, id);
+      ends.push_back({.at = Time(std::numeric_limits<std::int64_t>::min()), .workload = id});
     } else if (const std::optional<Time> end = entry.declared_end(); end.has_value()) {
-      ends.emplace_back(std::max(*end, now), id);
+      ends.push_back({.at = *end, .workload = id});
     }
   }
-  std::ranges::sort(ends);
-  const auto after = [&](std::size_t count) {
-    const auto last = ends.begin() + static_cast<std::ptrdiff_t>(count);
-    return plan_in(shape, node,
-                   node_without(node,
-                                [&](WorkloadId id) {
-                                  return std::any_of(ends.begin(), last, [&](const auto& end) {
-                                    return end.second == id;
-                                  });
-                                }),
-                   ahead);
-  };
-  NodePlan plan = after(ends.size());
-  if (!plan.possible) {
-    return plan;
+  NodeOutlook& outlook = known.outlook;
+  outlook.start(std::move(ends),
+                {.cpu = face.cpu_free, .ram = face.ram_free, .slots = face.slots_free});
+  for (const NodeOutlook::End& end : outlook.ends()) {
+    const Grant& grant = *entries_[end.workload.index()].grant;
+    outlook.add_freed({.cpu = grant.cpu.count(), .ram = grant.ram.in_bytes(), .slots = 1});
   }
-  // More ends never hurt, so the first count that fits is found by halving.
+  for (const DeviceId device : fleet.devices_of(node)) {
+    outlook.add_device(ledger.faces(node)[fleet.place_of(device)]);
+    const std::vector<Holding>& holdings = ledger.book(device).holdings;
+    for (std::size_t i = 0; i < outlook.ends().size(); ++i) {
+      if (std::ranges::find(holdings, outlook.ends()[i].workload, &Holding::workload) ==
+          holdings.end()) {
+        continue;
+      }
+      const auto gone = outlook.ends().first(i + 1);
+      outlook.add_step(i, ledger.face_without(device, [gone](const Holding& holding) {
+        return std::ranges::find(gone, holding.workload, &NodeOutlook::End::workload) != gone.end();
+      }));
+    }
+  }
+  return outlook;
+}
+
+// The earliest declared end after which the shape fits.
+NodePlan Engine::Impl::plan_timed(ShapeId id, NodeId node, const HeldAhead& held) const {
+  const NodeOutlook& outlook = outlook_of(node);
+  const Shape& shape = shapes.at(id);
+  NodePlan plan;
   std::size_t low = 0;
-  std::size_t high = ends.size();
-  while (low < high) {
-    const std::size_t middle = (low + high) / 2;
-    const NodePlan tried = after(middle);
-    if (tried.possible) {
-      plan = tried;
-      high = middle;
-    } else {
-      low = middle + 1;
+  if (shape.simple) {
+    const std::optional<EarliestFit> found =
+        outlook.earliest(shape, shapes.fit(id, types, fleet, node), held);
+    if (!found.has_value()) {
+      return plan;
+    }
+    low = found->ends;
+    plan.possible = true;
+    plan.places = found->places;
+    plan.left_over = found->left_over;
+  } else {
+    const auto after = [&](std::size_t count) {
+      const auto gone = outlook.ends().first(count);
+      return plan_in(
+          id, node,
+          node_without(node,
+                       [gone](WorkloadId other) {
+                         return std::ranges::find(gone, other, &NodeOutlook::End::workload) !=
+                                gone.end();
+                       }),
+          held);
+    };
+    std::size_t high = outlook.ends().size();
+    plan = after(high);
+    if (!plan.possible) {
+      return plan;
+    }
+    // More ends never hurt, so the first count that fits is found by halving.
+    while (low < high) {
+      const std::size_t middle = (low + high) / 2;
+      const NodePlan tried = after(middle);
+      if (tried.possible) {
+        plan = tried;
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
     }
   }
   plan.timed = true;
-  plan.at = low == 0 ? now : ends[low - 1].first;
+  plan.at = low == 0 ? now : std::max(now, outlook.ends()[low - 1].at);
   plan.releases = static_cast<std::int64_t>(low);
   return plan;
 }
 
 // Without declared ends: the devices whose fewest grants have to end.
-NodePlan Engine::Impl::plan_untimed(ShapeId id, NodeId node, const Ahead& ahead) const {
+NodePlan Engine::Impl::plan_untimed(ShapeId id, NodeId node, const HeldAhead& held) const {
   const Shape& shape = shapes.at(id);
-  NodePlan plan = plan_in(id, node, node_without(node, [](WorkloadId) { return true; }), ahead);
+  NodePlan plan = plan_in(id, node, node_without(node, [](WorkloadId) { return true; }), held);
   if (!plan.possible) {
     return plan;
   }
@@ -169,7 +213,6 @@ NodePlan Engine::Impl::plan_untimed(ShapeId id, NodeId node, const Ahead& ahead)
   };
 
   std::vector<Choice> choices;
-  const std::vector<std::vector<DeviceNeed>> aside = needs_ahead(ahead, node);
   const AskFit& fit = shapes.fit(shape.id, types, fleet, node).asks[0];
   const std::vector<DeviceId>& ids = fleet.devices_of(node);
   for (std::size_t place = 0; place < ids.size(); ++place) {
@@ -185,7 +228,7 @@ NodePlan Engine::Impl::plan_untimed(ShapeId id, NodeId node, const Ahead& ahead)
         return std::any_of(holders.begin(), holders.begin() + static_cast<std::ptrdiff_t>(count),
                            [&](const Holding& h) { return h.workload == holding.workload; });
       });
-      for (const DeviceNeed& need : aside[place]) {
+      for (const DeviceNeed& need : held.on(place)) {
         take_off(face, need);
       }
       if (device_refusal(fit.needs[place], face) == Cause::none) {
@@ -217,24 +260,37 @@ NodePlan Engine::Impl::plan_node(ShapeId shape, NodeId node, const Ahead& ahead)
       !shapes.fit(shape, types, fleet, node).could_ever) {
     return {};
   }
-  if (node.index() >= on_node_.size()) {
-    return plan_in(shape, node, node_without(node, [](WorkloadId) { return false; }), ahead);
-  }
-  const NodePlan timed = plan_timed(shape, node, ahead);
-  return timed.possible ? timed : plan_untimed(shape, node, ahead);
+  const HeldAhead held = held_by(ahead, node);
+  const NodePlan timed = plan_timed(shape, node, held);
+  return timed.possible ? timed : plan_untimed(shape, node, held);
 }
 
 // The reservation's own: what those before it hold there is not its.
-NodePlan Engine::Impl::plan_for(const Reservation& reservation, NodeId node) const {
-  const NodePlan& bound = shape_plans_.at(reservation.shape).plans[node.index()];
-  const Ahead ahead = ahead_of(reservation, node);
-  return ahead.empty() || !bound.possible ? bound : plan_node(reservation.shape, node, ahead);
+NodePlan Engine::Impl::plan_for(const Reservation& reservation, NodeId node) {
+  ShapePlans& plans = shape_plans_.at(reservation.shape);
+  const NodePlan& bound = plans.plans[node.index()];
+  if (!bound.possible) {
+    return bound;
+  }
+  Ahead ahead = ahead_of(reservation, node);
+  if (ahead.empty()) {
+    return bound;
+  }
+  std::vector<ShapePlans::Beside>& known = plans.beside[node];
+  const auto same = std::ranges::find(known, ahead, &ShapePlans::Beside::ahead);
+  if (same != known.end()) {
+    return same->plan;
+  }
+  const NodePlan plan = plan_node(reservation.shape, node, ahead);
+  known.push_back({.ahead = std::move(ahead), .plan = plan});
+  return plan;
 }
 
 void Engine::Impl::update_plan(ShapeId shape, ShapePlans& plans, NodeId node) {
   ++wake_steps_;
   const NodePlan plan = plan_node(shape, node, {});
   plans.plans[node.index()] = plan;
+  plans.beside.erase(node);
   std::optional<ShapePlans::Key>& key = plans.keys[node.index()];
   if (key.has_value()) {
     plans.order.erase(*key);

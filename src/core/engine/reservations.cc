@@ -142,6 +142,7 @@ void Engine::Impl::update_reservations() {
   plans_seen_ = changes;  // what moves now is looked at the next time
   const std::vector<NodeId> vacated = std::move(vacated_);
   vacated_.clear();
+  ++order_round_;
   for (auto& [pool, reservation] : reservations_) {
     replan(reservation, vacated);
   }

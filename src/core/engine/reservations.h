@@ -50,6 +50,13 @@ struct Reservation {
   bool stale = true;                // its plan may no longer be so
 };
 
+// What another reservation holds of a node.
+struct HeldPlaces {
+  ShapeId shape;
+  std::uint64_t places = 0;
+  auto operator<=>(const HeldPlaces&) const = default;
+};
+
 // The plans of one shape, as if nothing else were reserved. What is reserved makes a plan worse,
 // never better, so they bound every reservation's own. Shared by all that ask for the shape.
 struct ShapePlans {
@@ -64,7 +71,14 @@ struct ShapePlans {
     auto operator<=>(const Key&) const = default;
   };
 
+  // The plan beside what others hold.
+  struct Beside {
+    std::vector<HeldPlaces> ahead;  // in order
+    NodePlan plan;
+  };
+
   std::vector<NodePlan> plans;           // by node
+  std::map<NodeId, std::vector<Beside>> beside;  // that were asked for since the node changed
   std::vector<std::optional<Key>> keys;  // by node, as they stand in `order`
   std::set<Key> order;                   // possible ones, the best first
   std::uint64_t seen = 0;                // position in the log of lasting changes

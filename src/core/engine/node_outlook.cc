@@ -1,0 +1,121 @@
+#include "core/engine/node_outlook.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace berth::core {
+
+void take_off(DeviceFace& face, const DeviceNeed& need) {
+  face.headroom = need.exclusive ? 0 : std::max<std::int64_t>(0, face.headroom - need.request);
+  face.limit_room = std::max<std::int64_t>(0, face.limit_room - need.limit);
+  face.nano_left = std::max(0, face.nano_left - need.nano);
+  face.compute_left = static_cast<std::int16_t>(std::max(0, face.compute_left - need.compute));
+  face.free_milli = static_cast<std::int16_t>(std::max(0, face.free_milli - need.milli));
+  face.use = need.exclusive ? DeviceUse::whole : DeviceUse::shared;
+  face.mode = need.mode;
+  face.idle = false;
+  ++face.grants;
+}
+
+void NodeOutlook::start(std::vector<End> ends, const Room& room) {
+  ends_ = std::move(ends);
+  std::ranges::sort(ends_);
+  rooms_.assign(1, room);
+  steps_.clear();
+  first_.clear();
+}
+
+void NodeOutlook::add_freed(const Room& freed) {
+  const Room& before = rooms_.back();
+  rooms_.push_back({.cpu = before.cpu + freed.cpu,
+                    .ram = before.ram + freed.ram,
+                    .slots = before.slots + freed.slots});
+}
+
+void NodeOutlook::add_device(const DeviceFace& face) {
+  first_.push_back(steps_.size());
+  steps_.push_back({.ends = 0, .face = face});
+}
+
+void NodeOutlook::add_step(std::size_t end, const DeviceFace& face) {
+  ASSERT(!first_.empty() && end < ends_.size() && steps_.back().ends <= end, end);
+  steps_.push_back({.ends = end + 1, .face = face});
+}
+
+std::span<const NodeOutlook::Step> NodeOutlook::steps_of(std::size_t place) const {
+  const std::size_t end = place + 1 < first_.size() ? first_[place + 1] : steps_.size();
+  return std::span(steps_).subspan(first_[place], end - first_[place]);
+}
+
+std::optional<std::size_t> NodeOutlook::room_for(const Shape& shape, const HeldAhead& held) const {
+  const auto has_room = [&](const Room& room) {
+    return (shape.cpu == 0 || room.cpu - held.cpu >= shape.cpu) &&
+           (shape.ram == 0 || room.ram - held.ram >= shape.ram) && room.slots - held.slots >= 1;
+  };
+  const auto found = std::ranges::find_if(rooms_, has_room);
+  if (found == rooms_.end()) {
+    return std::nullopt;
+  }
+  return static_cast<std::size_t>(found - rooms_.begin());
+}
+
+std::optional<EarliestFit> NodeOutlook::earliest(const Shape& shape, const StaticFit& fit,
+                                                 const HeldAhead& held) const {
+  ASSERT(shape.simple);
+  const std::optional<std::size_t> room = room_for(shape, held);
+  if (!room.has_value()) {
+    return std::nullopt;
+  }
+  EarliestFit earliest{.ends = *room};
+  if (!shape.wants_gpu()) {
+    return earliest;
+  }
+
+  struct Choice {
+    std::size_t ends = 0;
+    std::int64_t left_over = 0;
+    std::size_t place = 0;
+  };
+
+  std::vector<Choice> choices;
+  choices.reserve(first_.size());
+  const auto face_at = [&](const Step& step, std::size_t place) {
+    DeviceFace face = step.face;
+    for (const DeviceNeed& need : held.on(place)) {
+      take_off(face, need);
+    }
+    return face;
+  };
+  for (std::uint64_t left = fit.asks[0].eligible; left != 0; left &= left - 1) {
+    const auto place = static_cast<std::size_t>(std::countr_zero(left));
+    for (const Step& step : steps_of(place)) {
+      if (device_refusal(fit.asks[0].needs[place], face_at(step, place)) == Cause::none) {
+        choices.push_back({.ends = step.ends, .left_over = 0, .place = place});
+        break;
+      }
+    }
+  }
+  const auto count = static_cast<std::size_t>(shape.ask(0).count);
+  if (choices.size() < count) {
+    return std::nullopt;
+  }
+  std::ranges::nth_element(choices, choices.begin() + static_cast<std::ptrdiff_t>(count) - 1, {},
+                           &Choice::ends);
+  earliest.ends = std::max(earliest.ends, choices[count - 1].ends);
+  std::erase_if(choices, [&](const Choice& choice) { return choice.ends > earliest.ends; });
+  for (Choice& choice : choices) {
+    const std::span<const Step> steps = steps_of(choice.place);
+    const auto after = std::ranges::upper_bound(steps, earliest.ends, {}, &Step::ends);
+    choice.left_over = face_at(*(after - 1), choice.place).free_milli;
+  }
+  std::ranges::sort(choices, {},
+                    [](const Choice& choice) { return std::pair(choice.left_over, choice.place); });
+  for (std::size_t i = 0; i < count; ++i) {
+    earliest.places |= std::uint64_t{1} << choices[i].place;
+    earliest.left_over += choices[i].left_over;
+  }
+  return earliest;
+}
+
+}  // namespace berth::core
