@@ -142,6 +142,7 @@ class ClaimSearch {
     const std::set<Runner>* runners = nullptr;
   };
   bool many_run() const;
+  bool side_may_take_from(QueueId leaf, Mode mode) const;
   std::vector<OpenLeaf> open_leaves(Mode mode);
   bool may_open_alone(WorkloadId id) const;
   std::vector<ClaimUnit> units_on(NodeId node, Mode mode, const std::vector<OpenLeaf>& leaves);

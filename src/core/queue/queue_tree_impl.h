@@ -214,6 +214,7 @@ struct QueueTree::Impl {
   QueueStanding standing_of(QueueId queue, const Charge& charge);
   bool goes_before(QueueId a, const QueueStanding& of_a, QueueId b,
                    const QueueStanding& of_b) const;
+  bool is_before(const QueueHead& a, const QueueHead& b);
   void turn_changed(QueueId queue);
   void find_turn(QueueId queue);
 

@@ -68,8 +68,24 @@ struct Runner {
 
 }  // namespace
 
+// Of two only the queues right below the lowest one above both have to be compared.
+bool QueueTree::Impl::is_before(const QueueHead& a, const QueueHead& b) {
+  QueueId left = a.leaf;
+  QueueId right = b.leaf;
+  while (node(left).parent != node(right).parent) {
+    QueueId& deeper = node(left).depth >= node(right).depth ? left : right;
+    deeper = node(deeper).parent;
+  }
+  ASSERT(left != right, a.leaf.value());
+  const QueueStanding of_left = standing_of(left, *a.charge);
+  return goes_before(left, of_left, right, standing_of(right, *b.charge));
+}
+
 std::size_t QueueTree::first(std::span<const QueueHead> heads) const {
   ASSERT(!heads.empty());
+  if (heads.size() == 2) {
+    return impl_->is_before(heads[0], heads[1]) ? 0 : 1;
+  }
   std::vector<std::vector<Runner>> levels(1);  // by depth
   const auto enter = [&](QueueId queue, std::size_t head) {
     const std::size_t depth = impl_->node(queue).depth;
