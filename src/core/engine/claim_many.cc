@@ -23,7 +23,6 @@ constexpr std::size_t kExactOnNode = 6;       // units
 
 }  // namespace
 
-// More than an exact search would look at.
 bool ClaimSearch::many_run() const {
   std::int64_t sum = 0;
   for (const auto& [leaf, runners] : engine_.runners_) {

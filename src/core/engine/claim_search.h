@@ -62,6 +62,8 @@ class ClaimSearch {
   Verdict::Preemption blocked_by() const;
   bool complete() const { return steps_ < budget_ && !truncated_; }
   std::int64_t steps() const { return steps_; }
+  // More than an exact search would look at.
+  bool many_run() const;
 
  private:
   enum class Mode : std::uint8_t {
@@ -141,7 +143,6 @@ class ClaimSearch {
     std::int64_t over = 0;
     const std::set<Runner>* runners = nullptr;
   };
-  bool many_run() const;
   bool side_may_take_from(QueueId leaf, Mode mode) const;
   std::vector<OpenLeaf> open_leaves(Mode mode);
   bool may_open_alone(WorkloadId id) const;

@@ -254,6 +254,10 @@ std::vector<ClaimUnit> ClaimSearch::first_tasks(Mode mode) {
   constexpr std::size_t kMostTaken = 32;
   std::vector<ClaimUnit> units;
   for (const auto& [leaf, runners] : engine_.runners_) {
+    if (mode == Mode::preempt && leaf == leaf_ &&
+        runners.begin()->priority >= engine_.entry(claimant_).options.priority) {
+      break;  // nobody inside is of lower priority
+    }
     if ((mode == Mode::preempt) != (leaf == leaf_) || !queue_may_lose(leaf, mode)) {
       continue;
     }

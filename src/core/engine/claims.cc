@@ -15,6 +15,8 @@ namespace {
 constexpr std::int64_t kCheapSearch = 24;           // steps
 constexpr std::int64_t kMostStepsPerEvent = 4'000;  // of all searches of one event together
 constexpr std::int64_t kStepsPerSearch = 4;
+// Where much runs no search is cheap, whatever it finds out first: with it goes a try of its place.
+constexpr std::int64_t kStepsAmongMany = kCheapSearch + 1;
 constexpr Duration kNextTurn{1000};
 constexpr std::int64_t kPausePerStepMs = 5;
 constexpr std::int64_t kLeastPauseMs = 500;
@@ -126,7 +128,7 @@ bool Engine::Impl::try_claim(WorkloadId id) {
     StageBook::Scope stage(stages, StageId::claim);
     ClaimSearch search(*this, id);
     plan = search.find();
-    steps = search.steps() + kStepsPerSearch;
+    steps = search.steps() + (search.many_run() ? kStepsAmongMany : kStepsPerSearch);
     claim_steps_ += steps;
     stage.stepped(steps);
     if (!plan.has_value()) {

@@ -311,8 +311,12 @@ class Engine::Impl {
   void replan(Reservation& reservation, const std::vector<NodeId>& vacated);
   void choose_node(Reservation& reservation);
   void move_to(Reservation& reservation, NodeId node);
-  void reserve_on(NodeId node, PoolId pool);
-  void leave_reserved(NodeId node, PoolId pool);
+  void reserve_on(NodeId node, Reservation& reservation);
+  void leave_reserved(NodeId node, Reservation& reservation);
+  std::span<Reservation* const> reserved_on(NodeId node) const {
+    return node.index() < reserved_on_.size() ? std::span(reserved_on_[node.index()])
+                                              : std::span<Reservation* const>();
+  }
 
   // --- plans (reservation_plans.cc)
   // What reservations that come before the one that is planned for hold on a node, in order.
@@ -389,11 +393,11 @@ class Engine::Impl {
   std::vector<Topology> topologies_;
   std::vector<Domains> domains_;  // by topology
   std::map<PoolId, Reservation> reservations_;
-  std::map<NodeId, std::vector<PoolId>> reserved_on_;  // whose reservations lie there
-  std::uint64_t plans_seen_ = 0;                       // lasting changes that they know
+  std::vector<std::vector<Reservation*>> reserved_on_;  // by node: what lies there
+  std::uint64_t plans_seen_ = 0;                        // lasting changes that they know
   std::optional<Time> heads_seen_;
-  std::vector<NodeId> vacated_;                        // since the plans were looked at
-  std::map<ShapeId, ShapePlans> shape_plans_;          // of shapes with a reservation
+  std::vector<NodeId> vacated_;                // since the plans were looked at
+  std::map<ShapeId, ShapePlans> shape_plans_;  // of shapes with a reservation
   struct KnownOutlook {
     NodeOutlook outlook;
     std::uint64_t seen = 0;  // lasting changes that it knows

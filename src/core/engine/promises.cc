@@ -188,11 +188,12 @@ void Engine::Impl::retry_promised(const std::set<NodeId>& nodes) {
     }
     const GuardRule rule = guard_for(id);
     const bool place_now = std::ranges::any_of(nodes, [&](NodeId node) {
-      if (node == entry.grant->node || !fleet.present(node) || !queue_has_room_for(entry)) {
+      if (node == entry.grant->node || !fleet.present(node) ||
+          index.refusal(entry.shape, node) != Cause::none) {
         return false;
       }
       const bool open = !index.is_guarded(node) || !rule || rule(node).has_value();
-      return open && index.refusal(entry.shape, node) == Cause::none;
+      return open && queue_has_room_for(entry);
     });
     if (place_now) {
       take_back(id, Cause::waiting_for_release, false, true);

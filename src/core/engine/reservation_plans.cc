@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "core/engine/engine_impl.h"
 #include "core/engine/node_outlook.h"
@@ -25,14 +26,9 @@ std::uint64_t mask_of(const std::vector<ContainerPlaces>& placed) {
 // Those that lie on the node and whose holders are before this one's.
 Engine::Impl::Ahead Engine::Impl::ahead_of(const Reservation& reservation, NodeId node) {
   Ahead ahead;
-  const auto there = reserved_on_.find(node);
-  if (there == reserved_on_.end()) {
-    return ahead;
-  }
-  for (const PoolId pool : there->second) {
-    const Reservation& other = reservations_.at(pool);
-    if (other.holder != reservation.holder && holder_before(other.holder, reservation.holder)) {
-      ahead.push_back({.shape = other.shape, .places = other.plan.places});
+  for (const Reservation* other : reserved_on(node)) {
+    if (other->holder != reservation.holder && holder_before(other->holder, reservation.holder)) {
+      ahead.push_back({.shape = other->shape, .places = other->plan.places});
     }
   }
   std::ranges::sort(ahead);
@@ -161,14 +157,14 @@ NodePlan Engine::Impl::plan_timed(ShapeId id, NodeId node, const HeldAhead& held
   } else {
     const auto after = [&](std::size_t count) {
       const auto gone = outlook.ends().first(count);
-      return plan_in(
-          id, node,
-          node_without(node,
-                       [gone](WorkloadId other) {
-                         return std::ranges::find(gone, other, &NodeOutlook::End::workload) !=
-                                gone.end();
-                       }),
-          held);
+      return plan_in(id, node,
+                     node_without(node,
+                                  [gone](WorkloadId other) {
+                                    return std::ranges::find(gone, other,
+                                                             &NodeOutlook::End::workload) !=
+                                           gone.end();
+                                  }),
+                     held);
     };
     std::size_t high = outlook.ends().size();
     plan = after(high);
@@ -289,7 +285,12 @@ NodePlan Engine::Impl::plan_for(const Reservation& reservation, NodeId node) {
 void Engine::Impl::update_plan(ShapeId shape, ShapePlans& plans, NodeId node) {
   ++wake_steps_;
   const NodePlan plan = plan_node(shape, node, {});
-  plans.plans[node.index()] = plan;
+  const NodePlan before = std::exchange(plans.plans[node.index()], plan);
+  // Where others have reserved, the rest of the node may have become better although its best has
+  // not.
+  if (is_later(before, plan) || (!reserved_on(node).empty() && !is_later(plan, before))) {
+    plans.improved.push_back(node);
+  }
   plans.beside.erase(node);
   std::optional<ShapePlans::Key>& key = plans.keys[node.index()];
   if (key.has_value()) {
@@ -319,6 +320,7 @@ void Engine::Impl::update_plans() {
   std::erase_if(shape_plans_, [&](const auto& one) { return !used.contains(one.first); });
   for (auto& [shape, plans] : shape_plans_) {
     plans.touched.clear();
+    plans.improved.clear();
     plans.all_touched = plans.plans.size() < fleet.node_slots() || plans.seen < log.begin();
     if (plans.all_touched) {
       plans.plans.resize(fleet.node_slots());

@@ -71,25 +71,23 @@ void Engine::Impl::unguard(NodeId node) {
   }
 }
 
-// The pool's reservation lies on the node; others there may have to step aside.
-void Engine::Impl::reserve_on(NodeId node, PoolId pool) {
-  std::vector<PoolId>& there = reserved_on_[node];
-  for (const PoolId other : there) {
-    reservations_.at(other).stale = true;
+// It lies on the node; others there may have to step aside.
+void Engine::Impl::reserve_on(NodeId node, Reservation& reservation) {
+  if (reserved_on_.size() <= node.index()) {
+    reserved_on_.resize(fleet.node_slots());
   }
-  there.push_back(pool);
+  for (Reservation* other : reserved_on_[node.index()]) {
+    other->stale = true;
+  }
+  reserved_on_[node.index()].push_back(&reservation);
   guard(node);
 }
 
-void Engine::Impl::leave_reserved(NodeId node, PoolId pool) {
-  const auto there = reserved_on_.find(node);
-  std::erase(there->second, pool);
-  if (there->second.empty()) {
-    reserved_on_.erase(there);
-  } else {
-    for (const PoolId other : there->second) {
-      reservations_.at(other).stale = true;
-    }
+void Engine::Impl::leave_reserved(NodeId node, Reservation& reservation) {
+  std::vector<Reservation*>& there = reserved_on_[node.index()];
+  std::erase(there, &reservation);
+  for (Reservation* other : there) {
+    other->stale = true;
   }
   vacated_.push_back(node);
   unguard(node);
@@ -102,7 +100,7 @@ void Engine::Impl::drop_reservation(PoolId pool) {
   }
   const NodeId node = found->second.node;
   if (!node.is_none()) {
-    leave_reserved(node, pool);
+    leave_reserved(node, found->second);
   }
   reservations_.erase(found);
 }
@@ -203,18 +201,14 @@ void Engine::Impl::move_to(Reservation& reservation, NodeId node) {
   reservation.node = node;
   reservation.made_at_grant = grants_made_;
   if (!node.is_none()) {
-    reserve_on(node, reservation.pool);
+    reserve_on(node, reservation);
   }
   if (!before.is_none()) {
-    leave_reserved(before, reservation.pool);
+    leave_reserved(before, reservation);
   }
 }
 
-namespace {
-
-// Whether what the holder waits for comes later than it did. How tight the place is, and what else
-// ends there meanwhile, is no reason to look for another.
-bool is_later(NodePlan plan, const NodePlan& before) {
+bool is_later(const NodePlan& plan, const NodePlan& before) {
   if (plan.possible != before.possible) {
     return before.possible;
   }
@@ -224,11 +218,13 @@ bool is_later(NodePlan plan, const NodePlan& before) {
   return plan.timed ? plan.at > before.at : plan.releases > before.releases;
 }
 
+namespace {
+
 // Whether a place beside others is so much earlier that it is worth to push them aside.
-bool is_much_later(NodePlan plan, const NodePlan& before) {
+bool is_much_later(const NodePlan& plan, const NodePlan& before) {
   constexpr Duration kWorthIt{60'000};
-  if (plan.possible && plan.timed && before.timed) {
-    plan.at = plan.at - kWorthIt;
+  if (plan.possible && before.possible && plan.timed && before.timed) {
+    return plan.at - kWorthIt > before.at;
   }
   return is_later(plan, before);
 }
@@ -240,8 +236,8 @@ void Engine::Impl::choose_node(Reservation& reservation) {
   constexpr int kMostBeside = 4;  // places beside others that are looked at once there is one
   const ShapePlans& plans = shape_plans_.at(reservation.shape);
   const auto is_taken = [&](NodeId node) {
-    const auto there = reserved_on_.find(node);
-    return there != reserved_on_.end() && there->second != std::vector{reservation.pool};
+    const std::span<Reservation* const> there = reserved_on(node);
+    return !there.empty() && (there.size() > 1 || there.front() != &reservation);
   };
   const auto open = std::ranges::find_if_not(plans.order, is_taken, &ShapePlans::Key::node);
   NodeId best;
@@ -284,8 +280,7 @@ void Engine::Impl::replan(Reservation& reservation, const std::vector<NodeId>& v
   NodeId better = reservation.node;
   NodePlan better_there = reservation.plan;
   const auto look = [&](NodeId node) {
-    const bool taken = reserved_on_.contains(node);
-    const auto later = taken ? &is_much_later : &is_later;
+    const auto later = reserved_on(node).empty() ? &is_later : &is_much_later;
     if (node == better || !fleet.present(node) || !later(better_there, plans.plans[node.index()])) {
       return;
     }
@@ -295,7 +290,7 @@ void Engine::Impl::replan(Reservation& reservation, const std::vector<NodeId>& v
       better_there = plan;
     }
   };
-  std::ranges::for_each(plans.touched, look);
+  std::ranges::for_each(plans.improved, look);
   std::ranges::for_each(vacated, look);
   if (better != reservation.node) {
     move_to(reservation, better);
@@ -374,14 +369,11 @@ GuardRule Engine::Impl::guard_for(WorkloadId id, bool decided) const {
   return [this, id, decided, binds, binding = std::move(binding),
           gangs = gangs_before(id)](NodeId node) -> std::optional<std::uint64_t> {
     std::uint64_t allowed = ~std::uint64_t{0};
-    const auto there = reserved_on_.find(node);
-    for (const PoolId pool :
-         there == reserved_on_.end() ? std::span<const PoolId>() : std::span(there->second)) {
-      const Reservation& reservation = reservations_.at(pool);
-      if (!(decided ? binding.contains(pool) : binds(reservation))) {
+    for (const Reservation* reservation : reserved_on(node)) {
+      if (!(decided ? binding.contains(reservation->pool) : binds(*reservation))) {
         continue;
       }
-      const std::optional<std::uint64_t> part = allowed_on(reservation, id, node);
+      const std::optional<std::uint64_t> part = allowed_on(*reservation, id, node);
       if (!part.has_value()) {
         return std::nullopt;
       }

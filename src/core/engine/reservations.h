@@ -40,6 +40,10 @@ struct NodePlan {
 // Whether `a` on a node of rank `rank_a` is the better plan.
 bool better_plan(const NodePlan& a, std::int64_t rank_a, const NodePlan& b, std::int64_t rank_b);
 
+// Whether what the holder waits for comes later than it did. How tight the place is, and what else
+// ends there meanwhile, is no reason to look for another.
+bool is_later(const NodePlan& plan, const NodePlan& before);
+
 struct Reservation {
   PoolId pool;
   WorkloadId holder;
@@ -77,12 +81,13 @@ struct ShapePlans {
     NodePlan plan;
   };
 
-  std::vector<NodePlan> plans;           // by node
+  std::vector<NodePlan> plans;                   // by node
   std::map<NodeId, std::vector<Beside>> beside;  // that were asked for since the node changed
-  std::vector<std::optional<Key>> keys;  // by node, as they stand in `order`
-  std::set<Key> order;                   // possible ones, the best first
-  std::uint64_t seen = 0;                // position in the log of lasting changes
-  std::vector<NodeId> touched;           // by the last update: nodes that changed at all
+  std::vector<std::optional<Key>> keys;          // by node, as they stand in `order`
+  std::set<Key> order;                           // possible ones, the best first
+  std::uint64_t seen = 0;                        // position in the log of lasting changes
+  std::vector<NodeId> touched;                   // by the last update: nodes that changed at all
+  std::vector<NodeId> improved;  // of them, those where something may come earlier now
   bool all_touched = false;
 };
 

@@ -363,8 +363,7 @@ const RefusalCounts& PlacementIndex::refusals(ShapeId shape) { return refreshed(
 
 Cause PlacementIndex::refusal(ShapeId shape, NodeId node) {
   settle();
-  const NodeInput on = input_of(node);
-  return answer(shapes_.at(shape), on, policy_->value_of(on), ~std::uint64_t{0}).cause;
+  return answer(shapes_.at(shape), input_of(node), values_[node.index()], ~std::uint64_t{0}).cause;
 }
 
 PlacementIndex::Judgement PlacementIndex::judge(ShapeId id, NodeId node, const NodeState& state,
