@@ -134,6 +134,7 @@ Opened open_all() {
   const bool ready = local() != nullptr;
   if (is_inert_copy() || !find_directory(fixed)) return {.mode = Mode::inert};
   if (!ready) return {.mode = Mode::closed, .reason = "there is no memory to count in"};
+  wipe_on_fork();
   // Until the flag was read, everything counts as closed.
   if (const char* wrong = open_policy(fixed)) return {.mode = Mode::closed, .reason = wrong};
   g_grant.fails_closed = (g_grant.policy->flags.load() & policy_closed) != 0;

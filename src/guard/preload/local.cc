@@ -74,8 +74,8 @@ void after_fork_in_child() {
   forget_opening();
   Local* region = g_local.load(std::memory_order_acquire);
   if (region == nullptr) return;
-  // Wiped by the kernel where it can.
-  if (region->magic != 0) {
+  // Wiped by the kernel where it can. Without a grant nothing is there that a child may not find.
+  if (region->magic != 0 && g_mode.load(std::memory_order_acquire) == Mode::active) {
     auto* bytes = reinterpret_cast<unsigned char*>(region);
     for (std::size_t i = 0; i < sizeof(Local); ++i)
       bytes[i] = 0;
@@ -88,6 +88,10 @@ void after_fork_in_child() {
 void close_lock_descriptor() {
   const int fd = g_lock_fd.exchange(-1, std::memory_order_acq_rel);
   if (fd >= 0 && is_account_descriptor(fd)) sys::close(fd);
+}
+
+void wipe_on_fork() {
+  if (Local* region = local()) sys::advise(region, sizeof(Local), kWipeOnFork);
 }
 
 bool is_inert_copy() { return g_inert_copy.load(std::memory_order_acquire); }
@@ -109,7 +113,6 @@ GUARD_AT_START Local* make_local() {
     if (known == nullptr) g_inert_copy.store(true, std::memory_order_release);
     return known;
   }
-  sys::advise(at, sizeof(Local), kWipeOnFork);
   auto* region = static_cast<Local*>(at);
   region->magic = kMagic;
   Local* none = nullptr;

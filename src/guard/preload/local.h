@@ -1,9 +1,9 @@
 // What one process knows of itself: its slot, what it holds, and which objects it holds it for.
 //
-// All of it lies in one region that the kernel wipes in a forked child (MADV_WIPEONFORK; an atfork
-// handler where the kernel is older than 4.14). A child so begins without a slot and with empty
-// tables, whatever its parent's threads were doing; what it inherited stays its parent's charge.
-// Zero bytes are the valid first state of everything here.
+// All of it lies in one region that the kernel wipes in a forked child (MADV_WIPEONFORK, from the
+// opening of the grant on; an atfork handler where the kernel is older than 4.14). A child so
+// begins without a slot and with empty tables, whatever its parent's threads were doing; what it
+// inherited stays its parent's charge. Zero bytes are the valid first state of everything here.
 // Thread-safety: `lock` guards what is not atomic; it is never held across a driver or system call.
 #pragma once
 
@@ -172,6 +172,9 @@ extern std::atomic<Local*> g_local;
 // Sets the region up at the first call. Null: another copy of this library works in this process,
 // or there is no memory.
 Local* make_local();
+
+// From here on the region is wiped in a forked child. Before anything but its first state is kept.
+void wipe_on_fork();
 
 inline Local* local() {
   Local* known = g_local.load(std::memory_order_acquire);
