@@ -364,6 +364,7 @@ class Engine::Impl {
   // A node as it would be without some of its grants.
   using GrantRule = std::function<bool(WorkloadId)>;
   PlacementIndex::NodeState node_without(NodeId node, const GrantRule& gone) const;
+  PlacementIndex::NodeState node_once_released(NodeId node) const;
   std::int64_t effective_priority(const Entry& entry) const;
   bool ordered_before(WorkloadId a, WorkloadId b) const;
 

@@ -48,6 +48,17 @@ std::span<const NodeOutlook::Step> NodeOutlook::steps_of(std::size_t place) cons
   return std::span(steps_).subspan(first_[place], end - first_[place]);
 }
 
+std::size_t NodeOutlook::released() const {
+  const auto first =
+      std::ranges::find_if(ends_, [](const End& end) { return end.at > kReleasing; });
+  return static_cast<std::size_t>(first - ends_.begin());
+}
+
+const DeviceFace& NodeOutlook::face_after(std::size_t place, std::size_t ends) const {
+  const std::span<const Step> steps = steps_of(place);
+  return (std::ranges::upper_bound(steps, ends, {}, &Step::ends) - 1)->face;
+}
+
 std::optional<std::size_t> NodeOutlook::room_for(const Shape& shape, const HeldAhead& held) const {
   const auto has_room = [&](const Room& room) {
     return (shape.cpu == 0 || room.cpu - held.cpu >= shape.cpu) &&
@@ -80,8 +91,7 @@ std::optional<EarliestFit> NodeOutlook::earliest(const Shape& shape, const Stati
 
   std::vector<Choice> choices;
   choices.reserve(first_.size());
-  const auto face_at = [&](const Step& step, std::size_t place) {
-    DeviceFace face = step.face;
+  const auto beside = [&](DeviceFace face, std::size_t place) {
     for (const DeviceNeed& need : held.on(place)) {
       take_off(face, need);
     }
@@ -90,7 +100,7 @@ std::optional<EarliestFit> NodeOutlook::earliest(const Shape& shape, const Stati
   for (std::uint64_t left = fit.asks[0].eligible; left != 0; left &= left - 1) {
     const auto place = static_cast<std::size_t>(std::countr_zero(left));
     for (const Step& step : steps_of(place)) {
-      if (device_refusal(fit.asks[0].needs[place], face_at(step, place)) == Cause::none) {
+      if (device_refusal(fit.asks[0].needs[place], beside(step.face, place)) == Cause::none) {
         choices.push_back({.ends = step.ends, .left_over = 0, .place = place});
         break;
       }
@@ -105,9 +115,7 @@ std::optional<EarliestFit> NodeOutlook::earliest(const Shape& shape, const Stati
   earliest.ends = std::max(earliest.ends, choices[count - 1].ends);
   std::erase_if(choices, [&](const Choice& choice) { return choice.ends > earliest.ends; });
   for (Choice& choice : choices) {
-    const std::span<const Step> steps = steps_of(choice.place);
-    const auto after = std::ranges::upper_bound(steps, earliest.ends, {}, &Step::ends);
-    choice.left_over = face_at(*(after - 1), choice.place).free_milli;
+    choice.left_over = beside(face_after(choice.place, earliest.ends), choice.place).free_milli;
   }
   std::ranges::sort(choices, {},
                     [](const Choice& choice) { return std::pair(choice.left_over, choice.place); });

@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -45,8 +46,10 @@ struct EarliestFit {
 
 class NodeOutlook {
  public:
+  static constexpr Time kReleasing{std::numeric_limits<std::int64_t>::min()};
+
   struct End {
-    Time at;  // the least Time: it is being released
+    Time at;  // kReleasing: it is being released
     WorkloadId workload;
     auto operator<=>(const End&) const = default;
   };
@@ -68,6 +71,11 @@ class NodeOutlook {
   void add_step(std::size_t end, const DeviceFace& face);
 
   std::span<const End> ends() const { return ends_; }
+  // How many of them, the first, are being released.
+  std::size_t released() const;
+  // What is free once so many ends have come.
+  const Room& room_after(std::size_t ends) const { return rooms_[ends]; }
+  const DeviceFace& face_after(std::size_t place, std::size_t ends) const;
 
   // When a simple shape (Shape::simple) fits beside what is held; empty = not by these ends.
   std::optional<EarliestFit> earliest(const Shape& shape, const StaticFit& fit,

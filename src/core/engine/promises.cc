@@ -22,6 +22,26 @@ PlacementIndex::NodeState Engine::Impl::node_without(NodeId node, const GrantRul
   return state;
 }
 
+// As the node will be when all that is being released there is gone.
+PlacementIndex::NodeState Engine::Impl::node_once_released(NodeId node) const {
+  if (suppositions > 0) {
+    return node_without(node, [&](WorkloadId id) {
+      return entries_[id.index()].grant->state == GrantState::releasing;
+    });
+  }
+  const NodeOutlook& outlook = outlook_of(node);
+  const std::size_t released = outlook.released();
+  const NodeOutlook::Room& room = outlook.room_after(released);
+  PlacementIndex::NodeState state{.face = ledger.node(node), .devices = {}};
+  state.face.cpu_free = room.cpu;
+  state.face.ram_free = room.ram;
+  state.face.slots_free = room.slots;
+  for (std::size_t place = 0; place < fleet.devices_of(node).size(); ++place) {
+    state.devices.push_back(outlook.face_after(place, released));
+  }
+  return state;
+}
+
 // Books room that is being released, if that is better than what there is now: when nothing fits,
 // or when a packing policy would open an unused device although a used one is about to have room
 // (F8).
@@ -58,9 +78,7 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
     if (!allowed.has_value() || *allowed == 0) {
       continue;
     }
-    PlacementIndex::NodeState state = node_without(node, [&](WorkloadId other) {
-      return entries_[other.index()].grant->state == GrantState::releasing;
-    });
+    PlacementIndex::NodeState state = node_once_released(node);
     PlacementIndex::Judgement found = index.judge(entry.shape, node, state, *allowed);
     if (found.cause != Cause::none || (have_place && found.selection.opens_idle)) {
       continue;

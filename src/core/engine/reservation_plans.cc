@@ -1,7 +1,6 @@
 // What each node could do for a shape, and when: the plans behind reservations.
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <utility>
 
 #include "core/engine/engine_impl.h"
@@ -109,7 +108,7 @@ const NodeOutlook& Engine::Impl::outlook_of(NodeId node) const {
   for (const WorkloadId id : there) {
     const Entry& entry = entries_[id.index()];
     if (entry.grant->state == GrantState::releasing) {
-      ends.push_back({.at = Time(std::numeric_limits<std::int64_t>::min()), .workload = id});
+      ends.push_back({.at = NodeOutlook::kReleasing, .workload = id});
     } else if (const std::optional<Time> end = entry.declared_end(); end.has_value()) {
       ends.push_back({.at = *end, .workload = id});
     }

@@ -196,7 +196,7 @@ void change(BookedSums& sums, const ExactSum& by, BookingKind kind) {
 
 void QueueTree::Impl::book(QueueId leaf, const Charge& charge, BookingState state, bool preemptible,
                            bool adding) {
-  turn_changed(leaf);
+  standing_changed(leaf);
   const BookingKind kind{
       .releasing = state == BookingState::releasing, .preemptible = preemptible, .adding = adding};
   for (const ChargeNeed& need : needs(charge)) {

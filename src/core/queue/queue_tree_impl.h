@@ -102,6 +102,13 @@ struct QueueStanding {
   DominantRatio ratio;
 };
 
+// A standing that was worked out, for as long as nothing that it depends on changes.
+struct KnownStanding {
+  std::uint64_t changes = 0;  // QueueNode::changes then
+  Charge charge;
+  QueueStanding standing;
+};
+
 // What next() remembers of a queue.
 struct QueueTurn {
   bool stale = true;  // the rest must be found anew
@@ -125,6 +132,9 @@ struct QueueNode {
   std::int64_t decay = 0;          // A; 0 = no history
   std::vector<QueuePlace> places;  // by dimension
   QueueTurn turn;
+  std::uint64_t changes = 1;  // of its sums and its share
+  std::array<KnownStanding, 4> standings;
+  std::size_t oldest_standing = 0;
   // By slot, whether or not somebody names it: what a new configuration starts from.
   std::vector<BookedSums> own;
   std::vector<std::int64_t> own_demand;
@@ -212,10 +222,12 @@ struct QueueTree::Impl {
 
   // tree_race.cc
   QueueStanding standing_of(QueueId queue, const Charge& charge);
+  QueueStanding find_standing(QueueId queue, const Charge& charge);
   bool goes_before(QueueId a, const QueueStanding& of_a, QueueId b,
                    const QueueStanding& of_b) const;
   bool is_before(const QueueHead& a, const QueueHead& b);
   void turn_changed(QueueId queue);
+  void standing_changed(QueueId queue);
   void find_turn(QueueId queue);
 
   // Kept between calls so that none allocates in the long run.

@@ -205,6 +205,7 @@ void QueueTree::Impl::set_terms() {
                      protects.preempt.count() > 0 || !protects.by_priority.empty();
     each.places.assign(dimensions.size(), {});
     each.turn.stale = true;
+    ++each.changes;
     std::vector<bool> seen(dimensions.size(), false);
     for (QueuePlace& fresh : each.places) {
       fresh.weight = each.listed ? 1 : 0;

@@ -8,13 +8,29 @@
 
 namespace berth::core {
 
+// Many heads are compared with one another between two changes, and many of them ask for the same.
 QueueStanding QueueTree::Impl::standing_of(QueueId queue, const Charge& charge) {
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    settle_path(queue, QuotaDimensionId(i));
+  }
+  QueueNode& here = node(queue);
+  for (const KnownStanding& known : here.standings) {
+    if (known.changes == here.changes && known.charge == charge) {
+      return known.standing;
+    }
+  }
+  KnownStanding& known = here.standings[here.oldest_standing++ % here.standings.size()];
+  known = {.changes = here.changes, .charge = charge, .standing = find_standing(queue, charge)};
+  return known.standing;
+}
+
+// Where the shares on the path are settled.
+QueueStanding QueueTree::Impl::find_standing(QueueId queue, const Charge& charge) {
   QueueStanding standing;
   const std::span<const ChargeNeed> all = needs(charge);
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
     const QuotaDimensionId d(i);
     const std::int64_t per_whole = dimensions[i].per_whole;
-    settle_path(queue, d);
     const QueuePlace& here = place(queue, d);
     const ExactSum* alloc = &here.sums.future;
     const auto need = std::ranges::find(all, d, &ChargeNeed::dimension);
@@ -129,6 +145,14 @@ void QueueTree::clear_head(QueueId leaf) {
 // The queue's standing and so who comes first above it.
 void QueueTree::Impl::turn_changed(QueueId queue) {
   for (QueueId at = queue; !at.is_none(); at = node(at).parent) {
+    node(at).turn.stale = true;
+  }
+}
+
+// So have those of the queues above.
+void QueueTree::Impl::standing_changed(QueueId queue) {
+  for (QueueId at = queue; !at.is_none(); at = node(at).parent) {
+    ++node(at).changes;
     node(at).turn.stale = true;
   }
 }

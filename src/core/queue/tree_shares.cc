@@ -78,7 +78,7 @@ void QueueTree::Impl::divide_children(QueueId parent, QuotaDimensionId d) {
     here.share = shares[i];
     here.children_stale = here.children_stale || before.fair != shares[i].fair;
     if (before != shares[i]) {
-      turn_changed(children[i]);
+      standing_changed(children[i]);
     }
     if (reserving && before.reserved != shares[i].reserved) {
       recharge(children[i], d, Counting::present);
