@@ -244,6 +244,7 @@ class Engine::Impl {
   void wake_by_quota(std::set<KindId>& woken);
 
   Result<void> verify_queues() const;  // verify.cc
+  Result<void> verify_plans() const;
   Result<void> verify_gang(WorkloadId head) const;
 
   // --- the pass (pass.cc, turns.cc)

@@ -252,7 +252,8 @@ NodePlan Engine::Impl::plan_untimed(ShapeId id, NodeId node, const HeldAhead& he
 
 NodePlan Engine::Impl::plan_node(ShapeId shape, NodeId node, const Ahead& ahead) const {
   if (!fleet.present(node) || ledger.node(node).blocked != Cause::none ||
-      !shapes.fit(shape, types, fleet, node).could_ever) {
+      !shapes.fit(shape, types, fleet, node).could_ever ||
+      constraint_refusal(shapes.at(shape).request.nodes(), fleet.node(node)) != Cause::none) {
     return {};
   }
   const HeldAhead held = held_by(ahead, node);

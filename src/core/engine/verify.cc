@@ -62,6 +62,60 @@ Result<void> Engine::Impl::verify_gang(WorkloadId head) const {
   return success();
 }
 
+// What is remembered of a node's future against the ledger's own answers, and the plans that rest
+// on it against asking one end after the other.
+Result<void> Engine::Impl::verify_plans() const {
+  const ChangeLog& log = ledger.lasting_changes();
+  const auto after = [&](NodeId node, std::span<const NodeOutlook::End> gone) {
+    return node_without(node, [gone](WorkloadId id) {
+      return std::ranges::find(gone, id, &NodeOutlook::End::workload) != gone.end();
+    });
+  };
+  for (std::size_t i = 0; i < outlooks_.size(); ++i) {
+    const NodeId node(i);
+    if (!outlooks_[i].made || log.changed_since(node, outlooks_[i].seen)) {
+      continue;
+    }
+    const NodeOutlook& outlook = outlooks_[i].outlook;
+    for (std::size_t count = 0; count <= outlook.ends().size(); ++count) {
+      const PlacementIndex::NodeState state = after(node, outlook.ends().first(count));
+      const NodeOutlook::Room& room = outlook.room_after(count);
+      bool same = room.cpu == state.face.cpu_free && room.ram == state.face.ram_free &&
+                  room.slots == state.face.slots_free;
+      for (std::size_t place = 0; place < state.devices.size(); ++place) {
+        same = same && outlook.face_after(place, count) == state.devices[place];
+      }
+      if (!same) {
+        return broken(fmt::format("node {}: after {} of its ends it will not be as is remembered",
+                                  fleet.node(node).name, count));
+      }
+    }
+  }
+  for (const auto& [shape, plans] : shape_plans_) {
+    for (std::size_t i = 0; i < plans.plans.size(); ++i) {
+      const NodeId node(i);
+      const NodePlan& plan = plans.plans[i];
+      if (log.changed_since(node, plans.seen) || !plan.possible || !plan.timed) {
+        continue;
+      }
+      const std::span<const NodeOutlook::End> ends = outlook_of(node).ends();
+      std::size_t needed = 0;
+      while (needed <= ends.size() &&
+             index.judge(shape, node, after(node, ends.first(needed)), ~std::uint64_t{0}).cause !=
+                 Cause::none) {
+        ++needed;
+      }
+      if (static_cast<std::int64_t>(needed) != plan.releases) {
+        return broken(
+            fmt::format("node {}: a plan waits for {} of its {} ends, and it is {}",
+                        fleet.node(node).name, plan.releases, ends.size(),
+                        needed > ends.size() ? "not enough" : "more or less than needed"));
+      }
+    }
+  }
+  return success();
+}
+
 Result<void> Engine::Impl::verify() const {
   TRY_VOID(ledger.check());
   std::size_t holders = 0;
@@ -105,6 +159,7 @@ Result<void> Engine::Impl::verify() const {
                     filed, holders, waiters, waiting.size()));
   }
   TRY_VOID(verify_queues());
+  TRY_VOID(verify_plans());
   if (index.policy().draws()) {
     return success();
   }

@@ -29,6 +29,7 @@ struct DeviceFace {
   bool closed = false;          // nobody joins: both modes here, or a promise that must start alone
   Cause blocked = Cause::none;  // why nothing new may come here at all
   bool idle = false;            // a whole-device request may take it
+  bool operator==(const DeviceFace&) const = default;
 };
 
 struct NodeFace {
