@@ -111,11 +111,14 @@ Table result_table(bool with_seed) {
 
 std::string headline(const Comparison& comparison) {
   const Scene& scene = *comparison.scene;
-  const std::size_t seeds = comparison.seeds.size();
-  return fmt::format("trace {}: {} pods on {} nodes with {} GPUs, {} seed{}\n", scene.trace,
-                     with_commas(static_cast<std::int64_t>(scene.pods.size())),
-                     with_commas(static_cast<std::int64_t>(scene.nodes.size())),
-                     with_commas(scene.capacity / kWholeDeviceMilli), seeds, seeds == 1 ? "" : "s");
+  const auto counted = [](auto count, std::string_view what) {
+    return fmt::format("{} {}{}", with_commas(static_cast<std::int64_t>(count)), what,
+                       count == 1 ? "" : "s");
+  };
+  return fmt::format("trace {}: {} on {} with {}, {}\n", scene.trace,
+                     counted(scene.pods.size(), "pod"), counted(scene.nodes.size(), "node"),
+                     counted(scene.capacity / kWholeDeviceMilli, "GPU"),
+                     counted(comparison.seeds.size(), "seed"));
 }
 
 std::string footer(const Comparison& comparison) {
