@@ -13,6 +13,11 @@
 # PRIVATE_DEPS are not, TEST_DEPS are for the test program alone. A name without "::" is another folder's library.
 #
 #   berth_program(berth DEPS cli)      program build/bin/berth of all *.cc files in the folder
+#
+#   berth_bare(guard_bare FOLDERS src/base src/grant)    those folders as berth::guard_bare without sanitizers, whatever
+#   berth_bare_program(TARGET)                           the preset; and a program of its own built so. For what is loaded
+#                                                        with the guard before everything else, which no sanitizer's
+#                                                        runtime allows
 
 include(GoogleTest)
 
@@ -112,4 +117,24 @@ function(berth_program name)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${deps} berth_warnings)
+endfunction()
+
+function(berth_bare name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FOLDERS")
+  set(sources)
+  foreach(folder IN LISTS arg_FOLDERS)
+    file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cc)
+    list(APPEND sources ${found})
+  endforeach()
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  add_library(berth_${name} STATIC ${sources})
+  target_include_directories(berth_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_options(berth_${name} PRIVATE -fno-sanitize=all)
+  target_link_libraries(berth_${name} PRIVATE fmt::fmt berth_warnings)
+  add_library(berth::${name} ALIAS berth_${name})
+endfunction()
+
+function(berth_bare_program target)
+  target_compile_options(${target} PRIVATE -fno-sanitize=all)
+  target_link_options(${target} PRIVATE -fno-sanitize=all)
 endfunction()

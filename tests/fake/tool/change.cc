@@ -131,7 +131,7 @@ Result<int> device_named(const Books& books, const std::string& text) {
 }
 
 Result<void> fail(const Words& words) {
-  TRY(Books * books, opened(words));
+  TRY(const std::unique_ptr<Books> books, opened(words));
   State& state = books->state();
   const std::string function = words.operands().empty() ? "" : words.operands()[0];
   if (words.has("--clear")) {
@@ -154,7 +154,7 @@ Result<void> fail(const Words& words) {
 }
 
 Result<void> xid(const Words& words) {
-  TRY(Books * books, opened(words));
+  TRY(const std::unique_ptr<Books> books, opened(words));
   TRY(const int device, device_named(*books, words.operands()[0]));
   TRY(const std::int64_t code, number_from("CODE", words.operands()[1], 1, 1000));
   constexpr std::int64_t kDoubleBitEcc = 48;
@@ -173,7 +173,7 @@ Result<void> xid(const Words& words) {
 }
 
 Result<void> lose(const Words& words) {
-  TRY(Books * books, opened(words));
+  TRY(const std::unique_ptr<Books> books, opened(words));
   TRY(const int device, device_named(*books, words.operands()[0]));
   DeviceEntry& entry = books->state().devices[device];
   if (words.has("--back")) {
@@ -192,7 +192,7 @@ Result<void> lose(const Words& words) {
 Result<void> foreign(const Words& words) {
   TRY(const std::int64_t pid, number_from("PID", words.operands()[0], 1, 4'194'304));
   TRY(const std::uint64_t bytes, size_from("BYTES", words.operands()[1]));
-  TRY(Books * books, opened(words));
+  TRY(const std::unique_ptr<Books> books, opened(words));
   TRY(const int device, device_named(*books, words.text("--device").value_or("0")));
   State& state = books->state();
   const Books::Lock lock(*books);
@@ -258,7 +258,7 @@ std::string users_of(Books& books) {
 }  // namespace
 
 Result<void> reload(const Words& words) {
-  TRY(Books * books, opened(words));
+  TRY(const std::unique_ptr<Books> books, opened(words));
   State& state = books->state();
   if (const std::string users = users_of(*books); !users.empty() && !words.has("--force")) {
     return conflict(fmt::format("the driver is in use by{}; end them, or say --force", users));
@@ -288,7 +288,7 @@ Result<void> reload(const Words& words) {
 }
 
 Result<void> mig(const Words& words) {
-  TRY(Books * books, opened(words));
+  TRY(const std::unique_ptr<Books> books, opened(words));
   State& state = books->state();
   TRY(const int device, device_named(*books, words.operands()[0]));
   const std::string& deed = words.operands()[1];
@@ -319,7 +319,7 @@ Result<void> mig(const Words& words) {
 }
 
 Result<void> log(const Words& words) {
-  TRY(Books * books, opened(words));
+  TRY(const std::unique_ptr<Books> books, opened(words));
   const std::uint64_t count = books->state().header.log_count.load();
   for (std::uint64_t place = 0; place < count && place < kMaxLog; ++place) {
     const LogLine& line = books->state().log[place];

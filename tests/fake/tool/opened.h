@@ -1,13 +1,15 @@
 // The state file that a verb works on.
 #pragma once
 
+#include <memory>
+
 #include "base/result.h"
 #include "fake/state/books.h"
 #include "fake/tool/words.h"
 
 namespace berth::fake::tool {
 
-Result<Books*> opened(const Words& words);
+Result<std::unique_ptr<Books>> opened(const Words& words);
 
 // The place of a device in the state file, by its index ("0"), UUID or the beginning of one. Errors
 // name what there is.

@@ -132,7 +132,7 @@ Result<void> set(const Words& words) {
   for (const Key& candidate : kKeys) {
     known.emplace_back(candidate.name);
     if (key != candidate.name) continue;
-    TRY(Books * books, opened(words));
+    TRY(const std::unique_ptr<Books> books, opened(words));
     return candidate.apply(books->state(), key, word.substr(equals + 1));
   }
   return invalid_argument(

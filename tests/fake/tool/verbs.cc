@@ -96,10 +96,10 @@ Result<std::string> state_path(const Words& words) {
   return invalid_argument("no state file is named; set BERTH_FAKE_STATE or give --state FILE");
 }
 
-Result<Books*> opened(const Words& words) {
+Result<std::unique_ptr<Books>> opened(const Words& words) {
   TRY(const std::string path, state_path(words));
   const char* why = nullptr;
-  Books* books = Books::open_path(path.c_str(), &why);
+  std::unique_ptr<Books> books(Books::open_path(path.c_str(), &why));
   if (books == nullptr) {
     return Error(ErrorCode::unavailable, fmt::format("{}: {}", printable(path), why));
   }
@@ -130,7 +130,7 @@ Result<void> dump(const Words& words) {
     return invalid_argument(
         fmt::format("-o '{}' is unknown; known are table and json", printable(format)));
   }
-  TRY(Books * books, opened(words));
+  TRY(const std::unique_ptr<Books> books, opened(words));
   const std::string text = format == "json" ? dump_json(*books) : dump_table(*books);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
     return Error(ErrorCode::unavailable, "standard output cannot be written");
