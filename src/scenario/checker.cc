@@ -31,7 +31,9 @@ class WorkloadChecker {
       : expect_(expect),
         session_(session),
         grant_(session.engine().grant(expect.uid.text)),
-        verdict_(session.engine().explain(expect.uid.text)) {}
+        verdict_(session.engine().explain(expect.uid.text, expect.would_help
+                                                               ? core::Engine::Detail::in_full
+                                                               : core::Engine::Detail::in_short)) {}
 
   std::vector<Check> run() {
     check_state();

@@ -146,7 +146,7 @@ std::string Session::take(const core::Action& action) {
           [&](const core::Evicted& evicted) { return take_eviction(evicted); },
           [&](const core::VerdictChanged& changed) {
             const std::string uid(engine_->uid(changed.workload));
-            const auto verdict = engine_->explain(uid);
+            const auto verdict = engine_->explain(uid, core::Engine::Detail::in_short);
             if (!verdict.ok())
               return fmt::format("{} {}", uid, core::outcome_name(changed.outcome));
             return fmt::format("{} {} {}: {}", uid, core::outcome_name(changed.outcome),

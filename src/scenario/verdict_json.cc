@@ -46,13 +46,13 @@ Json unblock_json(const core::Unblock& way) {
   switch (way.kind) {
     case core::Unblock::Kind::free_memory:
       return {{"kind", "free"}, {"mib", way.mib}, {"node", way.node}, {"device", way.device}};
-    case core::Unblock::Kind::free_devices:
-      return {{"kind", "free"}, {"devices", way.devices}, {"node", way.node}};
-    case core::Unblock::Kind::evict: return {{"kind", "evict"}, {"workload", way.workload}};
+    case core::Unblock::Kind::evict:
+      return way.workloads.size() == 1
+                 ? Json{{"kind", "evict"}, {"workload", way.workloads.front()}}
+                 : Json{{"kind", "evict"}, {"workloads", way.workloads}};
     case core::Unblock::Kind::wait:
-      return {{"kind", "wait"}, {"workload", way.workload}, {"until", iso_time(way.until)}};
-    case core::Unblock::Kind::smaller_request: return {{"kind", "request"}, {"mib", way.mib}};
-    case core::Unblock::Kind::add_node: return {{"kind", "addNode"}};
+      return {
+          {"kind", "wait"}, {"workload", way.workloads.front()}, {"until", iso_time(way.until)}};
   }
   return {};
 }

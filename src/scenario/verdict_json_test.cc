@@ -71,7 +71,7 @@ TEST(VerdictJson, SaysWhatQueuesGangAndVictimsCameTo) {
   verdict.gang = {.min = 4, .exist = 3, .placeable = 2};
   verdict.topology = {.level = "rack", .best_domain = "r2", .fits = 3, .need = 4};
   verdict.preemption = {.considered = 5, .priority = 3, .min_runtime = 1, .non_preemptible = 1};
-  verdict.unblock = {{.kind = core::Unblock::Kind::evict, .workload = "ns/job-9"}};
+  verdict.unblock = {{.kind = core::Unblock::Kind::evict, .workloads = {"ns/job-9"}}};
   const auto json = nlohmann::json::parse(verdict_json(verdict));
   EXPECT_EQ(json["quotaChain"][0]["queue"], "team-a");
   EXPECT_EQ(json["quotaChain"][0]["limit"], -1);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/printable.h"
 #include "scenario/figures.h"
@@ -41,6 +42,14 @@ std::string parts_text(const core::Verdict& verdict) {
   return out;
 }
 
+// "a, b and c".
+std::string joined(const std::vector<std::string>& names) {
+  return names.size() < 2
+             ? fmt::format("{}", fmt::join(names, ""))
+             : fmt::format("{} and {}", fmt::join(names.begin(), names.end() - 1, ", "),
+                           names.back());
+}
+
 }  // namespace
 
 std::string unblock_text(const core::Unblock& unblock, const World& world) {
@@ -49,14 +58,10 @@ std::string unblock_text(const core::Unblock& unblock, const World& world) {
     case Kind::free_memory:
       return fmt::format("free {} on {}", mib_text(unblock.mib),
                          unblock.device.empty() ? unblock.node : world.short_name(unblock.device));
-    case Kind::free_devices:
-      return fmt::format("free {} devices on {}", unblock.devices, unblock.node);
-    case Kind::evict: return fmt::format("evict {}", printable(unblock.workload));
+    case Kind::evict: return fmt::format("evict {}", printable(joined(unblock.workloads)));
     case Kind::wait:
-      return fmt::format("wait for {} until {}", printable(unblock.workload),
+      return fmt::format("wait for {} until {}", printable(unblock.workloads.front()),
                          time_text(unblock.until));
-    case Kind::smaller_request: return fmt::format("ask for {}", mib_text(unblock.mib));
-    case Kind::add_node: return "add a node";
   }
   return "?";
 }

@@ -76,7 +76,8 @@ bool ClaimSearch::leave_in_turn(Mode mode, Scratch& scratch, std::vector<Leaving
 }
 
 bool ClaimSearch::goes(WorkloadId id, const std::vector<const ClaimUnit*>& set) const {
-  return engine_.entry(id).grant->state == GrantState::releasing ||
+  const Entry& entry = engine_.entry(id);  // who is only supposed to run holds nothing
+  return (entry.holds() && entry.grant->state == GrantState::releasing) ||
          std::ranges::any_of(set, [&](const ClaimUnit* unit) {
            return std::ranges::find(unit->members, id) != unit->members.end();
          });

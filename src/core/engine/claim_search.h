@@ -190,6 +190,7 @@ class ClaimSearch {
   Charge charge_;                        // what it takes where it was placed
   std::vector<QuotaDimensionId> short_;  // dimensions that it lacks
   std::vector<ExactSum> leaf_before_;    // preempt: alloc of the leaf, by dimension of the charge
+  std::set<WorkloadId> gone_;            // already, as a trial supposes (trial.h)
   std::set<WorkloadId> whole_;           // gangs that the set under judgement takes whole
   std::vector<Kept>
       kept_;  // by workload, as of the last remedy that looked at it; moves do not count

@@ -28,6 +28,11 @@ ClaimSearch::ClaimSearch(Engine::Impl& engine, WorkloadId claimant)
             .view(engine.shapes.at(entry.shape), entry.leaf, entry.preemptible, Counting::present)
             .open;
   }
+  for (std::size_t i = 0; engine.trials > 0 && i < engine.entries_.size(); ++i) {
+    if (engine.entries_[i].supposed_gone) {
+      gone_.insert(WorkloadId(i));
+    }
+  }
   for (const QuotaDimensionId d : engine_.quotas.tree.dimensions_of(charge_)) {
     leaf_before_.push_back(engine_.quotas.tree.held(leaf_, d));
   }
@@ -133,7 +138,7 @@ bool ClaimSearch::may_leave(WorkloadId id, Mode mode) {
   const Entry& entry = engine_.entry(id);
   const EntryState state = entry.state;
   if (state != EntryState::granted || !entry.holds() || entry.evicting || entry.leaving ||
-      id == claimant_ || entry.grant->state == GrantState::releasing ||
+      id == claimant_ || gone_.contains(id) || entry.grant->state == GrantState::releasing ||
       entry.grant->charges.empty()) {
     return false;
   }

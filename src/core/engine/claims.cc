@@ -277,7 +277,7 @@ void Engine::Impl::note_failed(FailedSearch& failed, std::int64_t steps) const {
 
 // `claims`: by then somebody may leave who may not yet. `rest`: only who asks is let do so.
 void Engine::Impl::wake_claims_at(Time time, TimerKind kind) {
-  if (time > now) {  // one that is due already would fire for ever
+  if (time > now && trials == 0) {  // one that is due already would fire for ever
     timers_.set({.due = time, .kind = kind, .workload = WorkloadId::none()});
   }
 }

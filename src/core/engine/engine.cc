@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/engine/engine_impl.h"
+#include "core/engine/unblock.h"
 #include "core/placement/registry.h"
 
 namespace berth::core {
@@ -117,13 +118,19 @@ Cause Engine::cause(std::string_view uid) const {
   return entry == nullptr ? Cause::none : entry->cause;
 }
 
-Result<Verdict> Engine::explain(std::string_view uid) const {
+Result<Verdict> Engine::explain(std::string_view uid, Detail detail) const {
   const Entry* entry = impl_->find(uid);
   if (entry == nullptr) {
     return Error(ErrorCode::not_found,
                  fmt::format("workload {} is not known: it never came, or it has ended", uid));
   }
-  return impl_->explain(*entry);
+  Verdict verdict = impl_->explain(*entry);
+  const WorkloadId waits = impl_->searched_for(impl_->id_of(uid));
+  if (detail == Detail::in_full && verdict.outcome == Outcome::waiting &&
+      impl_->waiting.contains(waits)) {
+    verdict.unblock = UnblockSearch(*impl_, waits).find();
+  }
+  return verdict;
 }
 
 std::size_t Engine::waiting_count() const { return impl_->waiting.size(); }

@@ -103,8 +103,11 @@ class Engine {
   std::optional<Outcome> outcome(std::string_view uid) const;
   Cause cause(std::string_view uid) const;  // of waiting or never; none otherwise
 
-  // The explained answer, words included. Error not_found when the workload is unknown.
-  Result<Verdict> explain(std::string_view uid) const;
+  // The explained answer, words included. `in_full`: also what would unblock it, which is found by
+  // trying (unblock.h). Decisions are the same whether anybody asks or not. Error not_found when
+  // the workload is unknown.
+  enum class Detail : std::uint8_t { in_short, in_full };
+  Result<Verdict> explain(std::string_view uid, Detail detail = Detail::in_full) const;
 
   std::size_t waiting_count() const;
   std::vector<WaitingItem> waiting() const;  // in the order in which they are tried

@@ -80,6 +80,7 @@ class Engine::Impl {
   Time now;
   StageBook stages;
   int suppositions = 0;  // open ones: what changes now is not so
+  int trials = 0;        // open ones (trial.h): what is asked now is nobody's question
 
   const GangState& gang(WorkloadId head) const { return gangs_.at(head); }
 
@@ -89,6 +90,8 @@ class Engine::Impl {
   friend class GangPlanner;
   friend class Scratch;
   friend class Sentence;
+  friend class Trial;
+  friend class UnblockSearch;
 
   // --- events (events.cc)
   void on(const NodeUpserted& event);
@@ -293,6 +296,8 @@ class Engine::Impl {
     Time planned_at = {};
     std::uint64_t seen = 0;  // change log position
   };
+  // A plan may be so old while nothing contradicts it.
+  static constexpr Duration kReplanGangAfter{30'000};
   WorkloadId reserving_gang(PoolId pool) const;
   void update_gang_reservation(PoolId pool);
   void drop_gang_reservation(PoolId pool);
@@ -357,7 +362,6 @@ class Engine::Impl {
   bool got_linked_devices(const Grant& grant, const Request& request) const;
   void explain_grant(const Entry& entry, Verdict& verdict) const;
   void explain_waiting(const Entry& entry, WorkloadId id, Verdict& verdict) const;
-  void explain_unblock(const Reservation& reservation, Verdict& verdict) const;
   // The node's answer to the workload, as the counts of a verdict have it.
   Cause answer_of(const Entry& entry, NodeId node) const;
   Cause never_cause_on(const Shape& shape, NodeId node) const;

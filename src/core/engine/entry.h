@@ -50,6 +50,7 @@ struct Entry {
   bool evicting = false;                       // it was asked to leave
   bool leaving = false;                        // the harbour said that its end was asked for
   bool supposed_gone = false;                  // a scratch has taken it out
+  bool supposed_started = false;               // a trial has found it a place
   std::vector<Time> evictions;                 // when it was, of late
   WorkloadId hold = WorkloadId::none();        // the place to which it moves
   WorkloadId held_for = WorkloadId::none();    // this is such a place, not a workload of anybody

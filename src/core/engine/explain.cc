@@ -168,45 +168,6 @@ void Engine::Impl::explain_waiting(const Entry& entry, WorkloadId id, Verdict& v
     verdict.eta =
         EtaEstimate{.basis = believed ? EtaEstimate::Basis::declared : EtaEstimate::Basis::unknown,
                     .at = believed ? plan.at : Time()};
-    explain_unblock(found->second, verdict);
-  }
-}
-
-// The smallest known changes, each of which alone lets it start.
-void Engine::Impl::explain_unblock(const Reservation& reservation, Verdict& verdict) const {
-  const NodeId node = reservation.node;
-  const std::string& name = fleet.node(node).name;
-  const DeviceAsk* ask = largest_ask(shapes.at(reservation.shape));
-  if (ask != nullptr && ask->kind == AskKind::memory && verdict.devices.has_value() &&
-      verdict.cause == Cause::insufficient_memory && ask->count == 1) {
-    verdict.unblock.push_back({.kind = Unblock::Kind::free_memory,
-                               .mib = ask->mib - verdict.devices->largest_free_mib,
-                               .node = verdict.devices->largest_free_node,
-                               .device = verdict.devices->largest_free_uuid});
-    if (verdict.devices->largest_free_mib > 0) {
-      verdict.unblock.push_back(
-          {.kind = Unblock::Kind::smaller_request, .mib = verdict.devices->largest_free_mib});
-    }
-  }
-  if (reservation.plan.timed && reservation.plan.releases == 1) {
-    for (const WorkloadId id : on_node_[node.index()]) {
-      const Entry& holder = entries_[id.index()];
-      const std::optional<Time> end = holder.declared_end();
-      if (end.has_value() && std::max(*end, now) == reservation.plan.at) {
-        verdict.unblock.push_back(
-            {.kind = Unblock::Kind::wait, .node = name, .workload = holder.uid, .until = *end});
-        break;
-      }
-    }
-  }
-  if (ask != nullptr && ask->is_exclusive()) {
-    verdict.unblock.push_back(
-        {.kind = Unblock::Kind::free_devices,
-         .devices = ask->count - most_free_devices(shapes.at(reservation.shape)),
-         .node = name});
-  }
-  if (verdict.unblock.size() > 3) {
-    verdict.unblock.resize(3);
   }
 }
 

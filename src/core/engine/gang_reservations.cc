@@ -12,12 +12,6 @@
 
 namespace berth::core {
 
-namespace {
-
-constexpr Duration kReplanAfter{30'000};  // a plan may be so old while nothing contradicts it
-
-}  // namespace
-
 // The head of the pool, if it is a gang that waits for room and for nothing else.
 WorkloadId Engine::Impl::reserving_gang(PoolId pool) const {
   const WorkloadId head = waiting.head_of(pool, now);
@@ -45,7 +39,7 @@ void Engine::Impl::update_gang_reservation(PoolId pool) {
   if (!fresh) {
     const GangReservation& held = found->second;
     const bool old =
-        now >= held.planned_at + kReplanAfter && ledger.lasting_changes().end() != held.seen;
+        now >= held.planned_at + kReplanGangAfter && ledger.lasting_changes().end() != held.seen;
     if (!old && !(held.timed && held.at <= now && held.planned_at < held.at)) {
       return;
     }
@@ -90,7 +84,8 @@ std::vector<std::pair<Time, WorkloadId>> Engine::Impl::declared_ends() const {
   for (const std::vector<WorkloadId>& here : on_node_) {
     for (const WorkloadId id : here) {
       const std::optional<Time> end = entry(id).declared_end();
-      if (end.has_value() && entry(id).grant->state != GrantState::releasing) {
+      if (end.has_value() && !entry(id).supposed_gone &&
+          entry(id).grant->state != GrantState::releasing) {
         ends.emplace_back(std::max(*end, now), id);
       }
     }
@@ -106,8 +101,9 @@ std::vector<WorkloadId> Engine::Impl::by_emptiest_node() const {
   std::map<std::pair<std::size_t, std::int64_t>, std::vector<WorkloadId>> by_number;
   for (std::size_t i = 0; i < on_node_.size(); ++i) {
     std::vector<WorkloadId> here = on_node_[i];
-    std::erase_if(
-        here, [this](WorkloadId id) { return entry(id).grant->state == GrantState::releasing; });
+    std::erase_if(here, [this](WorkloadId id) {
+      return entry(id).supposed_gone || entry(id).grant->state == GrantState::releasing;
+    });
     if (!here.empty()) {
       const auto key = std::pair(here.size(), index.rank(NodeId(i)));
       by_number.emplace(key, std::move(here));
@@ -183,7 +179,7 @@ std::vector<const Engine::Impl::GangReservation*> Engine::Impl::gangs_before(Wor
   for (const auto& [pool, reservation] : gang_reservations_) {
     if (reservation.places.empty() || reservation.holder == id ||
         asking.gang == reservation.holder || makes_way(asking) ||
-        ordered_before(id, reservation.holder)) {
+        !waiting.contains(reservation.holder) || ordered_before(id, reservation.holder)) {
       continue;
     }
     const bool over_in_time = reservation.timed && asking.options.max_run.has_value() &&

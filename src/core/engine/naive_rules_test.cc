@@ -447,7 +447,7 @@ Result<void> NaiveModel::check_all(const Engine& engine) const {
   }
   for (const auto& [uid, known] : known_) {
     TRY_VOID(check_known(uid, known, engine));
-    TRY(const Verdict verdict, engine.explain(uid));
+    TRY(const Verdict verdict, engine.explain(uid, Engine::Detail::in_short));
     if (verdict.outcome != known.outcome || verdict.since > *now_ ||
         (verdict.outcome != Outcome::waiting && verdict.since < known.submitted) ||
         verdict.last_evaluated > *now_ || verdict.summary.empty() || verdict.summary.size() > 200) {

@@ -107,6 +107,9 @@ const NodeOutlook& Engine::Impl::outlook_of(NodeId node) const {
                                                 : std::span<const WorkloadId>();
   for (const WorkloadId id : there) {
     const Entry& entry = entries_[id.index()];
+    if (entry.supposed_gone) {
+      continue;
+    }
     if (entry.grant->state == GrantState::releasing) {
       ends.push_back({.at = NodeOutlook::kReleasing, .workload = id});
     } else if (const std::optional<Time> end = entry.declared_end(); end.has_value()) {

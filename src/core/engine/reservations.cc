@@ -356,7 +356,9 @@ GuardRule Engine::Impl::guard_for(WorkloadId id, bool decided) const {
     return {};
   }
   const auto binds = [this, id](const Reservation& reservation) {
-    return reservation.holder != id && !ordered_before(id, reservation.holder);
+    const WorkloadId holder = reservation.holder;
+    const bool waits = !entry(holder).holds() && !entry(holder).supposed_started;
+    return holder != id && waits && !ordered_before(id, holder);
   };
   std::set<PoolId> binding;
   if (decided) {

@@ -53,6 +53,16 @@ class Timers {
     return timers_.empty() ? std::nullopt : std::optional(timers_.begin()->due);
   }
 
+  // The earliest that changes more than who may ask for a claim.
+  std::optional<Time> next_of_others() const {
+    for (const Timer& timer : timers_) {
+      if (timer.kind != TimerKind::claims && timer.kind != TimerKind::rest) {
+        return timer.due;
+      }
+    }
+    return std::nullopt;
+  }
+
  private:
   std::set<Timer> timers_;
 };

@@ -43,6 +43,16 @@ void Hypothesis::put(WorkloadId workload, const Grant& grant) {
   }
 }
 
+void Hypothesis::free_memory(DeviceId device, std::int64_t bytes) {
+  const NodeId node = ledger_.fleet_.node_of(device);
+  steps_.push_back({.node = node,
+                    .page = ledger_.nodes_[node.index()],
+                    .books = {{device, ledger_.books_[device.index()]}}});
+  ledger_.books_[device.index()].foreign -= bytes;
+  ledger_.update_use(device);
+  ledger_.mark(node);
+}
+
 void Hypothesis::undo_to(std::size_t mark) {
   while (steps_.size() > mark) {
     Step& step = steps_.back();

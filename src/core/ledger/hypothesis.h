@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,8 @@ class Hypothesis {
   void take_out(WorkloadId workload, const Grant& grant);
   // As if it had been granted and ran.
   void put(WorkloadId workload, const Grant& grant);
+  // As if so much of what is in use on the device were not.
+  void free_memory(DeviceId device, std::int64_t bytes);
 
   std::size_t mark() const { return steps_.size(); }
 

@@ -138,7 +138,8 @@ DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
   const std::int64_t usable = book.usable;
   face.usable = usable;
   face.blocked = blocked_cause(device, book, now_);
-  face.headroom = std::max<std::int64_t>(0, usable - book.foreign - charged);
+  // Foreign use is below nothing where it is supposed that memory of grants comes free.
+  face.headroom = std::max<std::int64_t>(0, std::min(usable, usable - book.foreign - charged));
   face.limit_room =
       std::max<std::int64_t>(0, limit_ceiling(usable, rules_.limit_overcommit_percent) - limits);
   face.nano_left = static_cast<std::int32_t>(std::max<std::int64_t>(0, kNano - nano));

@@ -107,23 +107,19 @@ struct EtaEstimate {
   Time at;
 };
 
-// One set of changes that alone suffices.
+// One set of changes that alone suffices; each was tried before it is said.
 struct Unblock {
   enum class Kind : std::uint8_t {
-    free_memory,
-    free_devices,
-    evict,
-    wait,
-    smaller_request,
-    add_node
+    free_memory,  // so much of the device that is in use comes free
+    evict,        // these leave, one after the other
+    wait          // until then, when the last of what is needed has ended by its own declaration
   };
   Kind kind = Kind::free_memory;
-  std::int64_t mib = 0;      // free_memory, smaller_request
-  std::int64_t devices = 0;  // free_devices
-  std::string node = {};
-  std::string device = {};
-  std::string workload = {};  // evict, wait
-  Time until = {};            // wait
+  std::int64_t mib = 0;                     // free_memory
+  std::string node = {};                    // free_memory, wait
+  std::string device = {};                  // free_memory
+  std::vector<std::string> workloads = {};  // evict; wait: whose end is the last needed
+  Time until = {};                          // wait
 };
 
 struct ChosenDevice {
@@ -219,7 +215,7 @@ struct Verdict {
   std::optional<EtaEstimate> eta;
   bool search_complete = true;   // false: a budget ended, not "impossible"
   std::int64_t steps = 0;        // node and device visits of the last evaluation
-  std::vector<Unblock> unblock;  // at most 3
+  std::vector<Unblock> unblock;  // at most 3; only in a verdict in full
 
   // granted
   std::string node;

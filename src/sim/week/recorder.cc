@@ -215,7 +215,7 @@ void WeekRecorder::note_wait(const Job& job, Time until, bool started) {
 
 // Devices as "n3/g0" instead of by their UUID.
 std::string WeekRecorder::sentence_of(const Job& job) const {
-  const Result<core::Verdict> verdict = engine_.explain(job.uid);
+  const Result<core::Verdict> verdict = engine_.explain(job.uid, core::Engine::Detail::in_short);
   if (!verdict.ok()) return {};
   const std::string& text = verdict->summary;
   std::string out;
