@@ -56,6 +56,7 @@ class Sentence {
   std::string insufficient_memory() const;
   std::string limit_overcommit() const;
   std::string insufficient_devices() const;
+  std::string work_that_stays() const;
   std::string waiting_for_release() const;
   std::string kept_for_other() const;
   std::string too_large_for_all() const;

@@ -1,6 +1,10 @@
 // What sentences say of devices: how they are, and what is promised on them.
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -194,7 +198,41 @@ std::string Sentence::insufficient_devices() const {
   }
   return never ? fmt::format("no node has more than {} ({})", plural(most, "such device"),
                              name_of(best))
-               : fmt::format("the best node has {} free ({})", most, name_of(best));
+               : fmt::format("the best node has {} free ({}){}", most, name_of(best),
+                             work_that_stays());
+}
+
+// Who stands on the nodes that would do and may not be asked to leave: a wait for several whole
+// devices of one node is a wait for these.
+std::string Sentence::work_that_stays() const {
+  if (!engine_.quotas.active() || ask_ == nullptr || !ask_->is_exclusive() || ask_->count < 2) {
+    return "";
+  }
+  std::map<std::string, std::int64_t> nodes_of;  // by queue
+  std::int64_t nodes = 0;
+  for (const NodeId node : saying_) {
+    std::set<std::string> here;
+    for (const WorkloadId id : engine_.on_node_.size() > node.index()
+                                   ? std::span(engine_.on_node_[node.index()])
+                                   : std::span<const WorkloadId>()) {
+      const Entry& holder = engine_.entry(id);
+      if (!holder.preemptible && !holder.grant->charges.empty()) {
+        here.insert(engine_.quotas.tree.name(holder.leaf));
+      }
+    }
+    nodes += here.empty() ? 0 : 1;
+    for (const std::string& queue : here) {
+      ++nodes_of[queue];
+    }
+  }
+  if (nodes == 0) {
+    return "";
+  }
+  const auto most =
+      std::ranges::max_element(nodes_of, {}, [](const auto& one) { return one.second; });
+  return fmt::format(
+      "; work that is not preemptible stands on {} of {} such nodes, queue {}'s on {}", nodes,
+      saying_.size(), named(most->first, 32), most->second);
 }
 
 std::string Sentence::too_large_for_all() const {
