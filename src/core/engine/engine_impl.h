@@ -330,7 +330,9 @@ class Engine::Impl {
   Ahead ahead_of(const Reservation& reservation, NodeId node);
   bool holder_before(WorkloadId a, WorkloadId b);
   HeldAhead held_by(const Ahead& ahead, NodeId node) const;
+  // Stays valid until the next call.
   const NodeOutlook& outlook_of(NodeId node) const;
+  void look_ahead(NodeId node, NodeOutlook& outlook) const;
   void update_plans();
   void update_plan(ShapeId shape, ShapePlans& plans, NodeId node);
   NodePlan plan_for(const Reservation& reservation, NodeId node);
@@ -410,6 +412,7 @@ class Engine::Impl {
     bool made = false;
   };
   mutable std::vector<KnownOutlook> outlooks_;  // by node
+  mutable NodeOutlook supposed_outlook_;
   // Which of two holders is before the other, as long as a round of replanning lasts.
   struct OrderMemo {
     std::uint64_t round = 0;

@@ -24,11 +24,6 @@ PlacementIndex::NodeState Engine::Impl::node_without(NodeId node, const GrantRul
 
 // As the node will be when all that is being released there is gone.
 PlacementIndex::NodeState Engine::Impl::node_once_released(NodeId node) const {
-  if (suppositions > 0) {
-    return node_without(node, [&](WorkloadId id) {
-      return entries_[id.index()].grant->state == GrantState::releasing;
-    });
-  }
   const NodeOutlook& outlook = outlook_of(node);
   const std::size_t released = outlook.released();
   const NodeOutlook::Room& room = outlook.room_after(released);

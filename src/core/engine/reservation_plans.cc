@@ -87,19 +87,26 @@ NodePlan Engine::Impl::plan_in(ShapeId shape, NodeId node, PlacementIndex::NodeS
   return plan;
 }
 
-// Made anew where the node changed since.
+// Made anew where the node changed since; what is only supposed is not remembered.
 const NodeOutlook& Engine::Impl::outlook_of(NodeId node) const {
-  ASSERT(suppositions == 0);
+  if (suppositions > 0) {
+    look_ahead(node, supposed_outlook_);
+    return supposed_outlook_;
+  }
   const ChangeLog& log = ledger.lasting_changes();
   if (outlooks_.size() <= node.index()) {
     outlooks_.resize(fleet.node_slots());
   }
   KnownOutlook& known = outlooks_[node.index()];
-  if (known.made && !log.changed_since(node, known.seen)) {
-    return known.outlook;
+  if (!known.made || log.changed_since(node, known.seen)) {
+    known.made = true;
+    known.seen = log.end();
+    look_ahead(node, known.outlook);
   }
-  known.made = true;
-  known.seen = log.end();
+  return known.outlook;
+}
+
+void Engine::Impl::look_ahead(NodeId node, NodeOutlook& outlook) const {
   const NodeFace& face = ledger.node(node);
   std::vector<NodeOutlook::End> ends;
   const std::span<const WorkloadId> there = node.index() < on_node_.size()
@@ -116,7 +123,6 @@ const NodeOutlook& Engine::Impl::outlook_of(NodeId node) const {
       ends.push_back({.at = *end, .workload = id});
     }
   }
-  NodeOutlook& outlook = known.outlook;
   outlook.start(std::move(ends),
                 {.cpu = face.cpu_free, .ram = face.ram_free, .slots = face.slots_free});
   for (const NodeOutlook::End& end : outlook.ends()) {
@@ -137,7 +143,6 @@ const NodeOutlook& Engine::Impl::outlook_of(NodeId node) const {
       }));
     }
   }
-  return outlook;
 }
 
 // The earliest declared end after which the shape fits.
