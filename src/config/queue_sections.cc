@@ -434,7 +434,8 @@ constexpr std::array kQueueKeys = {
                     }},
     Key<QueueDraft>{{"policy", "text",
                      "how places are chosen for its work: a name of `berth policies`, or "
-                     "`nodes=X,devices=Y`; the engine's when not said",
+                     "`nodes=X,devices=Y`; the engine's when not said; checked, but not "
+                     "followed yet",
                      "pack"},
                     [](const Value& value, QueueDraft& draft) -> Result<void> {
                       TRY(draft.spec.policy, value.word());
@@ -444,7 +445,9 @@ constexpr std::array kQueueKeys = {
                     }},
     Key<QueueDraft>{
         {"deviceCap", "number",
-         "at most so many grants on one shared device; may be written `device_cap`", "4"},
+         "at most so many grants on one shared device; may be written `device_cap`; checked, but "
+         "not followed yet",
+         "4"},
         read_cap},
     Key<QueueDraft>{{"device_cap", "number", "the same as `deviceCap`", "4"}, read_cap},
     Key<QueueDraft>{{"created", "date or duration",
