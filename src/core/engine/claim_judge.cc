@@ -131,8 +131,6 @@ bool ClaimSearch::leaf_may_grow() const {
 
 // I1, I3 and I5 in the state in which the victims are out and the claimant is not yet in.
 bool ClaimSearch::rights_hold(Mode mode, const std::vector<WorkloadId>& lost) {
-  const QueueTree& tree = engine_.quotas.tree;
-  const bool preemptible = engine_.entry(claimant_).preemptible;
   if (mode == Mode::consolidate || mode == Mode::backfill) {
     return true;
   }
@@ -142,11 +140,9 @@ bool ClaimSearch::rights_hold(Mode mode, const std::vector<WorkloadId>& lost) {
   if (mode == Mode::preempt) {
     return true;
   }
-  const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
   return std::ranges::all_of(lost, [&](WorkloadId id) {
-    const QueueId ancestor = ancestor_with(engine_.entry(id).leaf);
-    return engine_.entry(id).leaf == leaf_ ||
-           !tree.within(leaf_, ancestor, charge_, share, preemptible).refused();
+    const QueueId leaf = engine_.entry(id).leaf;
+    return leaf == leaf_ || side_may_take_from(leaf, mode);
   });
 }
 
@@ -408,18 +404,11 @@ std::string ClaimSearch::reason(Mode mode, WorkloadId victim) const {
         entry.options.priority, tree.path_name(leaf_), who,
         engine_.entry(claimant_).options.priority, engine_.entry(claimant_).options.priority);
   }
-  const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
+  const Entitlement share = share_by(mode);
   const QuotaDimensionId d = short_.front();
-  const auto side = [&](QueueId leaf) {
-    const QueueId ancestor = tree.lowest_common_ancestor(leaf_, entry.leaf);
-    QueueId at = leaf;
-    while (tree.parent(at) != ancestor && !tree.parent(at).is_none()) {
-      at = tree.parent(at);
-    }
-    return at;
-  };
-  const QueueId theirs = side(entry.leaf);
-  const QueueId ours = side(leaf_);
+  const QueueId ancestor = ancestor_with(entry.leaf);
+  const QueueId theirs = side_below(ancestor, entry.leaf);
+  const QueueId ours = side_below(ancestor, leaf_);
   const QuotaFigures from = tree.figures(theirs, d);
   const QuotaFigures to = tree.figures(ours, d);
   const std::string dimension = tree.dimension_name(d);

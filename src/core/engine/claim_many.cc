@@ -34,19 +34,6 @@ bool ClaimSearch::many_run() const {
   return false;
 }
 
-// Whether the claimant's side stays within its share when work of that leaf leaves for it (I1). It
-// does not depend on who leaves there: nothing of the leaf is below the queues that are asked.
-bool ClaimSearch::side_may_take_from(QueueId leaf, Mode mode) const {
-  if (mode != Mode::guarantee && mode != Mode::fair_share) {
-    return true;
-  }
-  const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
-  return !engine_.quotas.tree
-              .within(leaf_, ancestor_with(leaf), charge_, share,
-                      engine_.entry(claimant_).preemptible)
-              .refused();
-}
-
 // Leaves whose work may be asked for, the one farthest above its share first.
 std::vector<ClaimSearch::OpenLeaf> ClaimSearch::open_leaves(Mode mode) {
   std::vector<OpenLeaf> leaves;

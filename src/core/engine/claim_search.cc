@@ -42,7 +42,7 @@ bool ClaimSearch::allowed(Mode mode) {
   if (!may_ask(mode)) {
     return false;
   }
-  const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
+  const Entitlement share = share_by(mode);
   return !tree.within(leaf_, tree.parent(leaf_), charge_, share, entry.preemptible).refused();
 }
 

@@ -131,8 +131,11 @@ class ClaimSearch {
   void add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUnit>& units);
   ClaimUnit unit_of(std::vector<WorkloadId> members) const;
   Duration protection_of(WorkloadId id, Mode mode) const;
+  bool side_may_take_from(QueueId leaf, Mode mode) const;
+  static Entitlement share_by(Mode mode);
   std::int64_t over_share(QueueId leaf, Mode mode) const;
   QueueId ancestor_with(QueueId leaf) const;
+  QueueId side_below(QueueId ancestor, QueueId leaf) const;
   QueueId side_of(QueueId leaf) const;
   bool would_come_back(QueueId leaf) const;
   std::vector<QuotaDimensionId> short_dimensions() const;
@@ -143,7 +146,6 @@ class ClaimSearch {
     std::int64_t over = 0;
     const std::set<Runner>* runners = nullptr;
   };
-  bool side_may_take_from(QueueId leaf, Mode mode) const;
   std::vector<OpenLeaf> open_leaves(Mode mode);
   bool may_open_alone(WorkloadId id) const;
   std::vector<ClaimUnit> units_on(NodeId node, Mode mode, const std::vector<OpenLeaf>& leaves);

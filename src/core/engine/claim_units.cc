@@ -56,15 +56,17 @@ QueueId ClaimSearch::ancestor_with(QueueId leaf) const {
   return engine_.quotas.tree.lowest_common_ancestor(leaf_, leaf);
 }
 
-// The highest queue above the leaf that is not above the claimant too.
-QueueId ClaimSearch::side_of(QueueId leaf) const {
+// The highest queue above the leaf that is still below the ancestor.
+QueueId ClaimSearch::side_below(QueueId ancestor, QueueId leaf) const {
   const QueueTree& tree = engine_.quotas.tree;
-  const QueueId ancestor = ancestor_with(leaf);
   while (tree.parent(leaf) != ancestor && !tree.parent(leaf).is_none()) {
     leaf = tree.parent(leaf);
   }
   return leaf;
 }
+
+// That is not above the claimant too.
+QueueId ClaimSearch::side_of(QueueId leaf) const { return side_below(ancestor_with(leaf), leaf); }
 
 // I4. A claim of one rule cannot be turned round by the arithmetic of shares; one that also makes
 // room inside its own queue can, with what has left meanwhile, and would for ever. So it takes
@@ -87,7 +89,7 @@ bool ClaimSearch::queue_may_lose(QueueId leaf, Mode mode, const Charge* held) co
   if (mixed_ && would_come_back(leaf)) {
     return false;
   }
-  const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
+  const Entitlement share = share_by(mode);
   const QueueId ancestor = ancestor_with(leaf);
   return std::ranges::any_of(short_, [&](QuotaDimensionId d) {
     const QueueTree& tree = engine_.quotas.tree;
@@ -96,8 +98,25 @@ bool ClaimSearch::queue_may_lose(QueueId leaf, Mode mode, const Charge* held) co
   });
 }
 
+// Whether the claimant's side stays within its share when work of that leaf leaves for it (I1). It
+// does not depend on who leaves there: nothing of the leaf is below the queues that are asked.
+bool ClaimSearch::side_may_take_from(QueueId leaf, Mode mode) const {
+  if (mode != Mode::guarantee && mode != Mode::fair_share) {
+    return true;
+  }
+  return !engine_.quotas.tree
+              .within(leaf_, ancestor_with(leaf), charge_, share_by(mode),
+                      engine_.entry(claimant_).preemptible)
+              .refused();
+}
+
+// What a claim is measured by, and how much others may keep.
+Entitlement ClaimSearch::share_by(Mode mode) {
+  return mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
+}
+
 std::int64_t ClaimSearch::over_share(QueueId leaf, Mode mode) const {
-  const Entitlement share = mode == Mode::guarantee ? Entitlement::deserved : Entitlement::fair;
+  const Entitlement share = share_by(mode);
   std::int64_t most = 0;
   for (const QuotaDimensionId d : short_) {
     const std::int64_t held = engine_.quotas.tree.figures(leaf, d).alloc;

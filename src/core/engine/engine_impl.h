@@ -262,6 +262,7 @@ class Engine::Impl {
   void settle_improved();
   void retry_promised(const std::set<NodeId>& nodes);
   void try_in_order(const std::set<KindId>& woken);
+  void add_helped_by(NodeId node, std::set<KindId>& helped, std::int64_t& steps) const;
   std::set<KindId> woken_kinds();
   void say_why(const std::vector<WorkloadId>& back);
   Appetite offer_of(NodeId node) const;

@@ -28,7 +28,22 @@ Appetite Engine::Impl::offer_of(NodeId node) const {
   return offer;
 }
 
-// Kinds that wait and that one of the improved nodes could take.
+// Kinds that wait and that the node could take now that it has improved.
+void Engine::Impl::add_helped_by(NodeId node, std::set<KindId>& helped, std::int64_t& steps) const {
+  if (!fleet.present(node) || ledger.node(node).blocked != Cause::none) {
+    return;
+  }
+  for (const KindId kind : waiting.helped_by(offer_of(node), steps)) {
+    ++steps;
+    if (releasing_nodes_.contains(node) || index.is_guarded(node) ||
+        !kinds.key(kind).gang.is_none() ||
+        index.refusal(kinds.shape_of(kind), node) == Cause::none) {
+      helped.insert(kind);
+    }
+  }
+}
+
+// Kinds that wait and that something which happened may help.
 std::set<KindId> Engine::Impl::woken_kinds() {
   std::set<KindId> woken;
   const std::set<NodeId> nodes = std::move(improved_);
@@ -39,17 +54,7 @@ std::set<KindId> Engine::Impl::woken_kinds() {
   }
   StageBook::Scope stage(stages, StageId::order);
   for (const NodeId node : nodes) {
-    if (!fleet.present(node) || ledger.node(node).blocked != Cause::none) {
-      continue;
-    }
-    for (const KindId kind : waiting.helped_by(offer_of(node), wake_steps_)) {
-      ++wake_steps_;
-      if (releasing_nodes_.contains(node) || index.is_guarded(node) ||
-          !kinds.key(kind).gang.is_none() ||
-          index.refusal(kinds.shape_of(kind), node) == Cause::none) {
-        woken.insert(kind);
-      }
-    }
+    add_helped_by(node, woken, wake_steps_);
   }
   wake_by_quota(woken);
   wake_claimants(woken);

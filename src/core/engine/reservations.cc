@@ -8,7 +8,7 @@
 
 namespace berth::core {
 
-bool better_plan(const NodePlan& a, std::int64_t rank_a, const NodePlan& b, std::int64_t rank_b) {
+bool better_plan(const NodePlan& a, const NodePlan& b) {
   if (a.possible != b.possible) {
     return a.possible;
   }
@@ -21,10 +21,7 @@ bool better_plan(const NodePlan& a, std::int64_t rank_a, const NodePlan& b, std:
   if (a.releases != b.releases) {
     return a.releases < b.releases;
   }
-  if (a.left_over != b.left_over) {
-    return a.left_over < b.left_over;
-  }
-  return rank_a < rank_b;
+  return a.left_over < b.left_over;
 }
 
 std::int64_t Engine::Impl::effective_priority(const Entry& entry) const {

@@ -37,8 +37,8 @@ struct NodePlan {
   std::uint64_t places = 0;    // device places that the head would take
 };
 
-// Whether `a` on a node of rank `rank_a` is the better plan.
-bool better_plan(const NodePlan& a, std::int64_t rank_a, const NodePlan& b, std::int64_t rank_b);
+// Whether `a` is the better plan; of equal ones the node of the lower rank is taken.
+bool better_plan(const NodePlan& a, const NodePlan& b);
 
 // Whether what the holder waits for comes later than it did. How tight the place is, and what else
 // ends there meanwhile, is no reason to look for another.
@@ -64,7 +64,7 @@ struct HeldPlaces {
 // The plans of one shape, as if nothing else were reserved. What is reserved makes a plan worse,
 // never better, so they bound every reservation's own. Shared by all that ask for the shape.
 struct ShapePlans {
-  // As better_plan() ranks; the node's own plan is plans[node].
+  // As better_plan() ranks, then the nodes; the node's own plan is plans[node].
   struct Key {
     bool untimed = false;
     Time at;

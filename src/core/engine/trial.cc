@@ -108,16 +108,7 @@ std::set<KindId> Trial::woken() {
   std::set<KindId> woken;
   std::int64_t steps = 0;
   for (const NodeId node : improved_) {
-    if (!engine_.fleet.present(node) || engine_.ledger.node(node).blocked != Cause::none) {
-      continue;
-    }
-    for (const KindId kind : engine_.waiting.helped_by(engine_.offer_of(node), steps)) {
-      if (engine_.releasing_nodes_.contains(node) || engine_.index.is_guarded(node) ||
-          !engine_.kinds.key(kind).gang.is_none() ||
-          engine_.index.refusal(engine_.kinds.shape_of(kind), node) == Cause::none) {
-        woken.insert(kind);
-      }
-    }
+    engine_.add_helped_by(node, woken, steps);
   }
   if (!engine_.quotas.active()) {
     return woken;
@@ -450,7 +441,7 @@ void Trial::expect_reservation_of_task(WorkloadId id) {
   const Reservation& own = held->second;
   for (const NodeId node : touched_) {
     const NodePlan plan = engine_.plan_node(own.shape, node, {});
-    if (plan.possible && (node == own.node || better_plan(plan, 0, own.plan, 0))) {
+    if (plan.possible && (node == own.node || better_plan(plan, own.plan))) {
       kept_[node] = ~std::uint64_t{0};
     }
   }

@@ -125,8 +125,9 @@ Result<void> check(const Group& group, Seen& seen, std::size_t depth) {
         "{} has both groups and members of its own; put the members into a group", called(group)));
   }
   if (group.min_groups < 0 || group.min_groups > static_cast<std::int64_t>(group.groups.size())) {
-    return invalid_argument(fmt::format("{}: min_groups is {} but it has {} groups", called(group),
-                                        group.min_groups, group.groups.size()));
+    return invalid_argument(
+        fmt::format("{}: min_groups is {} but it has {} groups; lower min_groups or add groups",
+                    called(group), group.min_groups, group.groups.size()));
   }
   for (const Group& inner : group.groups) {
     TRY_VOID(check(inner, seen, depth + 1));
