@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/suggest.h"
 #include "grant/death_watch.h"
 #include "grant/directory.h"
 #include "grant/spec.h"
@@ -213,6 +215,13 @@ constexpr std::array kVerbs = {
     Verb{"remove", remove_verb},
 };
 
+std::string nearest_verb(const std::string& typed) {
+  std::vector<std::string> names;
+  std::ranges::transform(kVerbs, std::back_inserter(names),
+                         [](const Verb& verb) { return std::string(verb.name); });
+  return nearest(typed, names);
+}
+
 int run(std::span<const std::string> words) {
   if (words.empty()) {
     std::cerr << kHelp;
@@ -224,8 +233,9 @@ int run(std::span<const std::string> words) {
   }
   const auto* const verb = std::ranges::find(kVerbs, words[0], &Verb::name);
   const Result<void> done = verb == kVerbs.end()
-                                ? Result<void>(invalid_argument(
-                                      fmt::format("'{}' is no verb; --help lists them", words[0])))
+                                ? Result<void>(invalid_argument(fmt::format(
+                                      "'{}' is no verb; --help lists them; did you mean '{}'?",
+                                      words[0], nearest_verb(words[0]))))
                                 : verb->run(words.subspan(1));
   std::cout.flush();
   if (done.ok() && std::cout.good()) return 0;

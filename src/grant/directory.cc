@@ -60,8 +60,10 @@ struct File {
     fd = ::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     struct stat status = {};
     if (fd < 0 || fstat(fd, &status) != 0) {
-      return Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::unavailable,
-                   fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+      const bool missing = errno == ENOENT;
+      return Error(missing ? ErrorCode::not_found : ErrorCode::unavailable,
+                   fmt::format("cannot open {}: {}{}", path, std::strerror(errno),
+                               missing ? "; name a directory that a grant was created in" : ""));
     }
     if (status.st_size < static_cast<off_t>(guard::kHeaderBytes)) {
       return Error(ErrorCode::conflict,

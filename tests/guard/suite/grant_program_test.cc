@@ -41,6 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mistake{"NoVerb", {}, 2, "usage: berth-guard-grant VERB DIR"},
         Mistake{"UnknownVerb", {"mend", "/tmp/g"}, 2, "'mend' is no verb; --help lists them"},
+        Mistake{"MistypedVerb", {"creat", "/tmp/g"}, 2, "did you mean 'create'?"},
         Mistake{"NoDirectory", {"read"}, 2, "DIR is wanted here, and nothing is given"},
         Mistake{"TooManyWords", {"read", "a", "b"}, 2, "DIR is wanted here, and 'a b' are given"},
         Mistake{"NoGrant", {"create", "/tmp/g"}, 2, "--grant ID is missing"},
