@@ -163,12 +163,19 @@ QueueId Trial::next_leaf(const std::map<QueueId, Line>& lines) const {
                                  : kRootQueue;
 }
 
+// After a pass they plan anew where they will start, and what they leave may go to anybody.
+bool Trial::others_wait_as_gangs() const {
+  return std::ranges::any_of(engine_.waiting.ordered(engine_.now), [this](WorkloadId id) {
+    return id != who_ && engine_.is_head(id) && !waits_no_more(id);
+  });
+}
+
 Trial::Answer Trial::pass(bool last) {
   stayed_.clear();
   kept_.clear();
   all_kept_ = false;
   last_ = last;
-  if (unsure_ || promises_would_move()) {
+  if (unsure_ || promises_would_move() || (passes_++ > 0 && others_wait_as_gangs())) {
     return Answer::unknown;
   }
   std::map<QueueId, Line> all = lines();

@@ -77,6 +77,7 @@ class Trial {
   bool would_be_promised(WorkloadId id, const Selection& now_best);
   bool would_claim(WorkloadId id);
   bool promises_would_move();
+  bool others_wait_as_gangs() const;
   void expect_reservations();
   void expect_reservation(WorkloadId id);
   void expect_reservation_of_task(WorkloadId id);
@@ -107,6 +108,7 @@ class Trial {
   bool last_ = false;
   bool unsure_ = false;  // of the next pass
   std::optional<Time> first_new_end_;
+  int passes_ = 0;
   int claims_asked_ = 0;
   std::int64_t steps_ = 0;
 };

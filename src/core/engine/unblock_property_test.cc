@@ -245,7 +245,7 @@ bool is_asked_for_one() { return std::getenv("BERTH_SEED") != nullptr; }
 
 TEST(UnblockProperty, WhatIsSaidToUnblockAClaimantDoes) {
   Tally tally;
-  check_seeds(300, tally, [](std::uint64_t seed) {
+  check_seeds(1'500, tally, [](std::uint64_t seed) {
     return std::pair(EngineConfig{}, life_of(ClaimWorlds(seed).world(12 + seed % 40)));
   });
   if (!is_asked_for_one()) {
@@ -258,7 +258,7 @@ TEST(UnblockProperty, WhatIsSaidToUnblockAClaimantDoes) {
 
 TEST(UnblockProperty, WhatIsSaidToUnblockWhereNoQueuesAreConfiguredDoes) {
   Tally tally;
-  check_seeds(400, tally, [](std::uint64_t seed) {
+  check_seeds(2'000, tally, [](std::uint64_t seed) {
     RandomEvents random(seed);
     EngineConfig config = random.config();
     Life life = random.history(20 + seed % 60);
