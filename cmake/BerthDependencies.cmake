@@ -6,6 +6,12 @@ find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(yaml-cpp REQUIRED)
+find_package(simdjson REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(SQLiteCpp REQUIRED)
+# Asio and Beast are headers only. `libboost-dev` is 1.74 and conflicts, so the version is named.
+find_package(Boost 1.81 REQUIRED)
 
 # Debian's yaml-cpp 0.7 exports a plain name; give it the one that newer releases use, which CMake checks.
 if(NOT TARGET yaml-cpp::yaml-cpp)
