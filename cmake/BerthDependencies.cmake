@@ -10,6 +10,8 @@ find_package(simdjson REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(SQLiteCpp REQUIRED)
+# Its plain name would be taken for a folder of ours.
+add_library(SQLiteCpp::SQLiteCpp ALIAS SQLiteCpp)
 # Asio and Beast are headers only. `libboost-dev` is 1.74 and conflicts, so the version is named.
 find_package(Boost 1.81 REQUIRED)
 

@@ -1,0 +1,408 @@
+#include "store/journal.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <optional>
+#include <sqlite3.h>
+#include <string>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.h"
+#include "store/format.h"
+#include "store/row_scan.h"
+
+namespace berth::store {
+
+namespace {
+
+constexpr int kBusyMs = 2'000;
+
+Error refused(const Disk& disk, std::string_view why, std::string_view next) {
+  return {ErrorCode::conflict,
+          fmt::format("'{}' {}; nothing was changed. {}", disk.path(kJournalFile), why, next)};
+}
+
+Error damaged(const Disk& disk, std::string_view what) {
+  return refused(disk, fmt::format("is damaged: {}", what),
+                 fmt::format("Restore {} and {} together from a backup, or move both aside to "
+                             "start with an empty ledger (work that runs is then not known to it)",
+                             kJournalFile, kLogFile));
+}
+
+std::string next_step(int code, int error) {
+  if (code == SQLITE_FULL || error == ENOSPC || error == EDQUOT) {
+    return "the disk is full; free some space there";
+  }
+  if (code == SQLITE_READONLY || error == EROFS) {
+    return "it may not be written; see how its file system is mounted and who owns it";
+  }
+  if (code == SQLITE_BUSY) {
+    return "another program has the file open; end it (who: fuser -v)";
+  }
+  if (code == SQLITE_PERM || error == EACCES || error == EPERM) {
+    return "we may not; see who owns it";
+  }
+  return "look for errors of the disk in the kernel's log";
+}
+
+// Why SQLite would not, for one who has a shell on the machine.
+Error trouble(const Disk& disk, std::string_view deed, const SQLite::Exception& exception) {
+  const int code = exception.getErrorCode();
+  const int error = code == SQLITE_FULL || code == SQLITE_IOERR || code == SQLITE_CANTOPEN
+                        ? disk.last_error()
+                        : 0;
+  const std::string system = error == 0 ? std::string() : fmt::format(" ({})", strerror(error));
+  return {ErrorCode::unavailable,
+          fmt::format("cannot {} '{}': {}{}: {}", deed, disk.path(kJournalFile), exception.what(),
+                      system, next_step(code, error))};
+}
+
+bool speaks_of_damage(const SQLite::Exception& exception) {
+  return exception.getErrorCode() == SQLITE_CORRUPT || exception.getErrorCode() == SQLITE_NOTADB;
+}
+
+std::uint32_t big_endian(std::string_view bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    value = (value << 8U) | static_cast<unsigned char>(bytes[at + i]);
+  }
+  return value;
+}
+
+// What can be said without SQLite, which might begin to mend what it opens. The fields are those of
+// "Database File Format" on sqlite.org, section 1.3.
+Result<void> check_header(const Disk& disk) {
+  constexpr std::size_t kHeaderBytes = 100;
+  std::array<char, kHeaderBytes> bytes{};
+  std::ifstream file(disk.path(kJournalFile), std::ios::binary);
+  if (!file) {
+    return Error(ErrorCode::unavailable,
+                 fmt::format("cannot read '{}': {}", disk.path(kJournalFile), strerror(errno)));
+  }
+  file.read(bytes.data(), bytes.size());
+  const std::string_view header(bytes.data(), static_cast<std::size_t>(file.gcount()));
+  if (header.empty()) {
+    return damaged(disk, "it is empty");
+  }
+  if (header.size() < kHeaderBytes) {
+    return damaged(disk, fmt::format("it ends after {} bytes", header.size()));
+  }
+  if (header.substr(0, 16) != std::string_view("SQLite format 3\0", 16)) {
+    return damaged(disk, "it does not begin as an SQLite file does");
+  }
+  if (big_endian(header, 68) != static_cast<std::uint32_t>(kApplicationId)) {
+    return refused(disk, "is an SQLite file of another program",
+                   "Move it aside, or choose another state directory");
+  }
+  if (disk.exists(kRollbackFile)) {
+    return refused(disk,
+                   fmt::format("was changed by another program, which left '{}'", kRollbackFile),
+                   "Open it once with that program so that it can finish, or restore a backup");
+  }
+  const std::int64_t size = disk.size(kJournalFile);
+  const std::int64_t page = (std::int64_t{big_endian(header, 16) >> 16U});
+  const std::int64_t page_size = page == 1 ? 65'536 : page;
+  const std::int64_t pages = big_endian(header, 28);
+  const bool counted = big_endian(header, 24) == big_endian(header, 92);
+  if (disk.size(kLogFile) == 0 && counted && size < pages * page_size) {
+    return damaged(disk, fmt::format("it ends after {} of its {} bytes", size, pages * page_size));
+  }
+  return success();
+}
+
+int note_log_pages(void* pages, sqlite3*, const char*, int count) {
+  *static_cast<std::int64_t*>(pages) = count;
+  return SQLITE_OK;
+}
+
+}  // namespace
+
+class Journal::Impl {
+ public:
+  explicit Impl(Disk& disk);
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  ~Impl() { sqlite3_wal_hook(db_.getHandle(), nullptr, nullptr); }
+
+  // Until somebody calls trust(), closing leaves file and log as they are.
+  void trust();
+
+  Result<void> check_form();
+  Result<void> read(const std::function<void(const Row&)>& saw);
+  Result<void> append(const Append& append);
+  Result<void> checkpoint();
+  void migrate();
+
+  Disk& disk() { return disk_; }
+
+  std::int64_t log_pages() const { return log_pages_; }
+
+  bool is_old() const { return version_ < newest_format(); }
+
+  void begin() { db_.exec("BEGIN IMMEDIATE"); }
+
+  void end() { db_.exec("COMMIT"); }
+
+  void prepare();
+
+ private:
+  Result<void> check_schema();
+  Result<void> quick_check();
+  void insert(const Row& row, const std::uint64_t* total);
+  void roll_back();
+
+  struct Statements {
+    explicit Statements(SQLite::Database& db)
+        : begin(db, "BEGIN IMMEDIATE"),
+          insert(db, "INSERT INTO journal VALUES(?,?,?,?,?,?,?)"),
+          sweep(db, "DELETE FROM journal WHERE seq = ?"),
+          commit(db, "COMMIT") {}
+
+    SQLite::Statement begin;
+    SQLite::Statement insert;
+    SQLite::Statement sweep;
+    SQLite::Statement commit;
+  };
+
+  Disk& disk_;
+  SQLite::Database db_;
+  int version_ = 0;
+  std::optional<Statements> statements_;
+  std::int64_t log_pages_ = 0;
+};
+
+Journal::Impl::Impl(Disk& disk)
+    : disk_(disk),
+      db_(disk.path(kJournalFile), SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX, kBusyMs,
+          disk.vfs()) {
+  sqlite3* handle = db_.getHandle();
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  // Before the first look at the file: its log is then never shared, and there is no -shm file.
+  db_.exec("PRAGMA locking_mode=EXCLUSIVE");
+  db_.exec("PRAGMA synchronous=FULL");
+  db_.exec("PRAGMA wal_autocheckpoint=0");
+  db_.exec("PRAGMA cell_size_check=ON");
+  db_.exec("PRAGMA temp_store=MEMORY");
+}
+
+void Journal::Impl::trust() {
+  sqlite3_db_config(db_.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+  db_.exec("PRAGMA journal_mode=WAL");  // a restored copy may have another one
+}
+
+void Journal::Impl::prepare() {
+  statements_.emplace(db_);
+  log_pages_ = disk_.size(kLogFile) / 4'096;
+  sqlite3_wal_hook(db_.getHandle(), note_log_pages, &log_pages_);
+}
+
+Result<void> Journal::Impl::check_form() {
+  version_ = db_.execAndGet("PRAGMA user_version").getInt();
+  if (version_ > newest_format()) {
+    return refused(
+        disk_,
+        fmt::format("was written by a newer Berth (format {}, this one knows up to {})", version_,
+                    newest_format()),
+        "Start that version again, or move the file aside to start with an empty ledger");
+  }
+  if (version_ < 0) {
+    return damaged(disk_, fmt::format("its format is {}", version_));
+  }
+  TRY_VOID(check_schema());
+  return quick_check();
+}
+
+Result<void> Journal::Impl::check_schema() {
+  SQLite::Statement schema(db_, "SELECT sql FROM sqlite_schema");
+  const std::string_view expected = formats()[static_cast<std::size_t>(version_)].schema;
+  int count = 0;
+  while (schema.executeStep()) {
+    ++count;
+    if (schema.getColumn(0).getString() != expected) {
+      return damaged(disk_, fmt::format("it does not have the table of format {}", version_));
+    }
+  }
+  if (count != 1) {
+    return damaged(disk_, fmt::format("it has {} tables instead of one", count));
+  }
+  return success();
+}
+
+Result<void> Journal::Impl::quick_check() {
+  SQLite::Statement check(db_, "PRAGMA quick_check(1)");
+  check.executeStep();
+  const std::string found = check.getColumn(0).getString();
+  return found == "ok" ? success() : damaged(disk_, found);
+}
+
+void Journal::Impl::migrate() {
+  for (; is_old(); ++version_) {
+    formats()[static_cast<std::size_t>(version_)].to_next(db_);
+  }
+  db_.exec(fmt::format("PRAGMA user_version={}", version_));
+}
+
+Result<void> Journal::Impl::read(const std::function<void(const Row&)>& saw) {
+  std::optional<std::string> fault = scan_rows(db_, saw);
+  return fault ? damaged(disk_, *fault) : success();
+}
+
+void Journal::Impl::insert(const Row& row, const std::uint64_t* total) {
+  SQLite::Statement& insert = statements_->insert;
+  insert.bind(1, row.seq);
+  insert.bind(2, row.place);
+  insert.bind(3, std::string(row.kind));
+  insert.bind(4, std::string(row.id));
+  if (row.body) {
+    // An empty text must not become NULL, which a null pointer would.
+    const char* bytes = row.body->empty() ? "" : row.body->data();
+    insert.bindNoCopy(5, bytes, static_cast<int>(row.body->size()));
+  } else {
+    insert.bind(5);
+  }
+  insert.bind(6, static_cast<std::int64_t>(row.sum));
+  if (total != nullptr) {
+    insert.bind(7, static_cast<std::int64_t>(*total));
+  } else {
+    insert.bind(7);
+  }
+  insert.exec();
+  insert.reset();
+}
+
+Result<void> Journal::Impl::append(const Append& append) {
+  ASSERT(!append.rows.empty());
+  disk_.begin_commit();
+  try {
+    statements_->begin.exec();
+    statements_->begin.reset();
+    for (const Row& row : append.rows) {
+      insert(row, &row == &append.rows.back() ? &append.total : nullptr);
+    }
+    for (const Superseded& row : append.sweep) {
+      statements_->sweep.bind(1, row.seq);
+      statements_->sweep.exec();
+      statements_->sweep.reset();
+    }
+    statements_->commit.exec();
+    statements_->commit.reset();
+  } catch (const SQLite::Exception& exception) {
+    Error error = trouble(disk_, "write", exception);
+    roll_back();
+    return error;
+  }
+  return success();
+}
+
+void Journal::Impl::roll_back() {
+  for (SQLite::Statement* statement :
+       {&statements_->begin, &statements_->insert, &statements_->sweep, &statements_->commit}) {
+    statement->tryReset();
+  }
+  sqlite3* handle = db_.getHandle();
+  if (sqlite3_get_autocommit(handle) == 0) {
+    sqlite3_exec(handle, "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  disk_.take_back_commit();
+}
+
+Result<void> Journal::Impl::checkpoint() {
+  int pages = 0;
+  int moved = 0;
+  const int code = sqlite3_wal_checkpoint_v2(db_.getHandle(), nullptr, SQLITE_CHECKPOINT_PASSIVE,
+                                             &pages, &moved);
+  if (code != SQLITE_OK) {
+    return trouble(disk_, "move the log into", SQLite::Exception(db_.getHandle(), code));
+  }
+  log_pages_ = pages - moved;
+  return success();
+}
+
+Journal::Journal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Journal::~Journal() = default;
+
+Result<void> Journal::create(Disk& disk) {
+  TRY_VOID(disk.remove(kDraftFile));
+  TRY_VOID(disk.remove(fmt::format("{}-journal", kDraftFile)));
+  try {
+    SQLite::Database db(disk.path(kDraftFile), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE,
+                        kBusyMs, disk.vfs());
+    db.exec("PRAGMA locking_mode=EXCLUSIVE");
+    db.exec("PRAGMA journal_mode=MEMORY");  // the draft counts only once it is whole and renamed
+    db.exec("PRAGMA page_size=4096");
+    db.exec("BEGIN");
+    db.exec(fmt::format("PRAGMA application_id={}", kApplicationId));
+    db.exec(fmt::format("PRAGMA user_version={}", newest_format()));
+    found_journal(db);
+    db.exec("COMMIT");
+  } catch (const SQLite::Exception& exception) {
+    return trouble(disk, "make", exception);
+  }
+  TRY_VOID(disk.sync(kDraftFile));
+  TRY_VOID(disk.rename(kDraftFile, kJournalFile));
+  return disk.sync_directory();
+}
+
+Result<std::unique_ptr<Journal>> Journal::open(Disk& disk,
+                                               const std::function<void(const Row&)>& saw) {
+  TRY_VOID(check_header(disk));
+  const bool had_log = disk.exists(kLogFile);
+  auto tried = [&]() -> Result<std::unique_ptr<Impl>> {
+    try {
+      auto impl = std::make_unique<Impl>(disk);
+      TRY_VOID(impl->check_form());
+      const bool old = impl->is_old();
+      if (old) {
+        impl->begin();
+        impl->migrate();
+      }
+      TRY_VOID(impl->read(saw));
+      if (old) {
+        impl->end();
+      }
+      impl->trust();
+      impl->prepare();
+      return impl;
+    } catch (const SQLite::Exception& exception) {
+      if (speaks_of_damage(exception)) {
+        return damaged(disk, exception.what());
+      }
+      return trouble(disk, "open", exception);
+    }
+  }();
+  if (!tried.ok()) {
+    if (!had_log && disk.exists(kLogFile) && disk.size(kLogFile) == 0) {
+      static_cast<void>(disk.remove(kLogFile).ok());  // SQLite made it in order to look
+    }
+    return std::move(tried).error();
+  }
+  return std::unique_ptr<Journal>(new Journal(std::move(tried).value()));
+}
+
+Result<void> Journal::read(const std::function<void(const Row&)>& saw) {
+  try {
+    return impl_->read(saw);
+  } catch (const SQLite::Exception& exception) {
+    return trouble(impl_->disk(), "read", exception);
+  }
+}
+
+Result<void> Journal::append(const Append& append) { return impl_->append(append); }
+
+std::int64_t Journal::log_pages() const { return impl_->log_pages(); }
+
+Result<void> Journal::checkpoint() { return impl_->checkpoint(); }
+
+}  // namespace berth::store
