@@ -1,0 +1,345 @@
+#include "net/server.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <future>
+#include <map>
+#include <mutex>
+#include <pthread.h>
+#include <pwd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/printable.h"
+#include "net/connection.h"
+#include "net/listener.h"
+
+namespace berth::net {
+
+namespace {
+
+// Descriptors that the rest of the program needs: journal, logs, device files, pipes of children.
+constexpr std::size_t kOtherDescriptors = 128;
+
+std::size_t connection_limit(std::size_t wanted) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return wanted;
+  const std::size_t all = files.rlim_cur;
+  const std::size_t free = all > 2 * kOtherDescriptors ? all - kOtherDescriptors : all / 2;
+  return std::min(wanted, free);
+}
+
+std::string user_name(std::uint32_t uid) {
+  std::array<char, 4096> buffer{};
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
+    return printable(entry.pw_name);
+  }
+  return fmt::format("uid:{}", uid);
+}
+
+// The I/O thread leaves signals to the threads that expect them.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all{};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+struct Server::Impl final : ConnectionHost {
+  Impl(ServerOptions given, Handler& to) : settings(std::move(given)), handler(to) {}
+
+  ServerOptions settings;
+  Handler& handler;
+  std::unique_ptr<Loop> io;
+  std::vector<std::unique_ptr<Listener>> listeners;
+  std::vector<std::string> names;
+  std::vector<std::shared_ptr<Connection>> connections;
+  std::vector<std::shared_ptr<Connection>> retired;
+  std::map<std::uint32_t, std::string> users;
+  std::map<std::uint32_t, std::size_t> per_user;
+  std::array<char, std::size_t{32} * 1024> buffer{};
+  std::size_t most_connections = 0;
+  std::int64_t stop_by = 0;  // 0: it does not stop yet
+  std::thread thread;
+  std::mutex stop_mutex;
+  std::atomic<std::size_t> open_count = 0;
+  std::atomic<std::uint64_t> accepted_count = 0;
+  std::atomic<std::uint64_t> refused_count = 0;
+  std::atomic<std::uint64_t> request_count = 0;
+  std::atomic<std::uint64_t> bad_count = 0;
+  std::atomic<std::uint64_t> cut_count = 0;
+
+  const ServerOptions& options() const override { return settings; }
+  Loop& loop() override { return *io; }
+  std::span<char> read_buffer() override { return buffer; }
+  std::shared_ptr<const Caller> bearer(std::string_view authorization) override;
+  void deliver(Request request, Reply reply) override;
+  void count_bad_request() override { ++bad_count; }
+  void count_cut_off() override { ++cut_count; }
+  void retire(Connection& connection) override;
+
+  Result<void> open();
+  Result<void> open_address(const std::string& text, std::vector<InheritedSocket>& inherited);
+  Result<void> begin();
+  void accepted(const Listener& listener, int fd);
+  std::shared_ptr<const Caller> local_caller(int fd);
+  bool has_room_for(const Caller* local) const;
+  void refuse(int fd, bool plain);
+  void tick();
+  void wind_up();
+  void run();
+};
+
+std::shared_ptr<const Caller> Server::Impl::bearer(std::string_view /*authorization*/) {
+  return nullptr;
+}
+
+void Server::Impl::deliver(Request request, Reply reply) {
+  ++request_count;
+  try {
+    handler.handle(std::move(request), std::move(reply));
+  } catch (const std::exception&) {
+    // The Reply has been dropped on the way, which has answered 500.
+    ++bad_count;
+  }
+}
+
+void Server::Impl::retire(Connection& connection) {
+  const std::size_t slot = connection.slot;
+  if (connection.caller() && connection.caller()->local) {
+    const auto user = per_user.find(connection.caller()->uid);
+    if (user != per_user.end() && --user->second == 0) per_user.erase(user);
+  }
+  retired.push_back(std::move(connections[slot]));
+  if (slot + 1 != connections.size()) {
+    connections[slot] = std::move(connections.back());
+    connections[slot]->slot = slot;
+  }
+  connections.pop_back();
+  open_count = connections.size();
+}
+
+std::shared_ptr<const Caller> Server::Impl::local_caller(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return nullptr;
+  auto name = users.find(peer.uid);
+  if (name == users.end()) name = users.emplace(peer.uid, user_name(peer.uid)).first;
+  Caller caller{
+      .local = true,
+      .uid = peer.uid,
+      .gid = peer.gid,
+      .pid = peer.pid,
+      .name = name->second,
+      .admin = peer.uid == 0 || peer.uid == ::geteuid() ||
+               std::ranges::find(settings.admin_uids, peer.uid) != settings.admin_uids.end()};
+  return std::make_shared<const Caller>(std::move(caller));
+}
+
+bool Server::Impl::has_room_for(const Caller* local) const {
+  if (connections.size() >= most_connections) return false;
+  if (local == nullptr || local->admin) return true;
+  const std::size_t most = settings.max_connections_per_user != 0
+                               ? settings.max_connections_per_user
+                               : most_connections - most_connections / 4;
+  const auto user = per_user.find(local->uid);
+  return user == per_user.end() || user->second < most;
+}
+
+void Server::Impl::refuse(int fd, bool plain) {
+  ++refused_count;
+  if (plain) {
+    const Response response = error_response({.status = 503,
+                                              .code = "not-ready",
+                                              .message = "the server has too many connections",
+                                              .hint = "close some, or try again later"});
+    const std::string text = fmt::format(
+        "HTTP/1.1 503 {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
+        "Retry-After: 1\r\nConnection: close\r\n\r\n{}",
+        reason_phrase(503), response.body.size(), response.body);
+    // One try: who floods us does not get a buffer. A request that is there already is taken, lest
+    // closing throws the answer away with it.
+    ::recv(fd, buffer.data(), buffer.size(), 0);
+    ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+    ::shutdown(fd, SHUT_WR);
+  }
+  ::close(fd);
+}
+
+void Server::Impl::accepted(const Listener& listener, int fd) {
+  ++accepted_count;
+  std::shared_ptr<const Caller> local;
+  if (listener.is_unix()) {
+    local = local_caller(fd);
+    if (local == nullptr) {
+      ::close(fd);
+      return;
+    }
+  }
+  if (stop_by != 0 || !has_room_for(local.get())) {
+    refuse(fd, listener.is_unix());
+    return;
+  }
+  if (local) ++per_user[local->uid];
+  auto connection =
+      std::make_shared<Connection>(*this, std::make_unique<Transport>(fd), std::move(local));
+  connection->slot = connections.size();
+  connections.push_back(connection);
+  open_count = connections.size();
+  connection->start();
+}
+
+void Server::Impl::tick() {
+  const std::int64_t now = now_ms();
+  // From the back: one that closes is replaced by the last, which has been looked at.
+  for (std::size_t i = connections.size(); i-- > 0;) {
+    const std::shared_ptr<Connection> connection = connections[i];
+    connection->tick(now);
+  }
+  for (const auto& listener : listeners) {
+    listener->tick();
+  }
+  if (stop_by != 0 && now >= stop_by) io->quit();
+}
+
+void Server::Impl::wind_up() {
+  stop_by = now_ms() + settings.stop_grace.count();
+  listeners.clear();
+  for (std::size_t i = connections.size(); i-- > 0;) {
+    const std::shared_ptr<Connection> connection = connections[i];
+    connection->wind_up();
+  }
+}
+
+Result<void> Server::Impl::open_address(const std::string& text,
+                                        std::vector<InheritedSocket>& inherited) {
+  TRY(const Address address, parse_listen(text));
+  if (address.scheme != Address::Scheme::unix_socket) {
+    return invalid_argument(fmt::format("{} cannot be listened on", printable(text)));
+  }
+  for (auto socket = inherited.begin(); socket != inherited.end(); ++socket) {
+    TRY(auto listener, Listener::adopt({.fd = ::dup(socket->fd), .name = socket->name}));
+    if (listener->is_unix() && listener->address().path == address.path) {
+      ::close(socket->fd);
+      inherited.erase(socket);
+      listeners.push_back(std::move(listener));
+      return success();
+    }
+  }
+  TRY(auto listener, Listener::open_unix(address, settings.unix_mode));
+  listeners.push_back(std::move(listener));
+  return success();
+}
+
+Result<void> Server::Impl::open() {
+  std::vector<InheritedSocket> inherited = settings.inherited;
+  for (const std::string& text : settings.listen) {
+    TRY_VOID(open_address(text, inherited));
+  }
+  for (const InheritedSocket& socket : inherited) {
+    TRY(auto listener, Listener::adopt(socket));
+    listeners.push_back(std::move(listener));
+  }
+  if (listeners.empty()) {
+    return invalid_argument("the server has nothing to listen on; name unix:/PATH or HOST:PORT");
+  }
+  return success();
+}
+
+Result<void> Server::Impl::begin() {
+  most_connections = connection_limit(settings.max_connections);
+  TRY(io, Loop::make());
+  TRY_VOID(open());
+  for (const auto& listener : listeners) {
+    names.push_back("unix:" + listener->address().path);
+    TRY_VOID(listener->start(
+        *io, [this](const Listener& from, int fd) { accepted(from, fd); },
+        [this] { ++refused_count; }));
+  }
+  std::int64_t shortest = 4000;
+  for (const Duration timeout :
+       {settings.idle_timeout, settings.header_timeout, settings.body_timeout,
+        settings.write_timeout, settings.linger, settings.stop_grace, settings.heartbeat}) {
+    if (timeout.count() > 0) shortest = std::min(shortest, timeout.count());
+  }
+  io->every(
+      std::max<std::int64_t>(shortest / 4, 5),
+      [this] {
+        return stop_by != 0 || !connections.empty() ||
+               std::ranges::any_of(listeners, [](const auto& one) { return one->is_paused(); });
+      },
+      [this] { tick(); });
+  io->after_round([this] {
+    retired.clear();
+    if (stop_by != 0 && connections.empty()) io->quit();
+  });
+  const SignalsBlocked blocked;
+  thread = std::thread([this] { run(); });
+  return success();
+}
+
+void Server::Impl::run() {
+  pthread_setname_np(pthread_self(), "berth-net");
+  io->run();
+  listeners.clear();
+  while (!connections.empty()) {
+    connections.back()->close(false);
+  }
+  retired.clear();
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() { stop(); }
+
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler& handler) {
+  auto impl = std::make_unique<Impl>(std::move(options), handler);
+  TRY_VOID(impl->begin());
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+void Server::stop() {
+  const std::lock_guard lock(impl_->stop_mutex);
+  if (!impl_->thread.joinable()) return;
+  impl_->io->mailbox()->post([this] { impl_->wind_up(); });
+  impl_->thread.join();
+  impl_->io->mailbox()->close();
+}
+
+Result<void> Server::reload() { return success(); }
+
+std::vector<std::string> Server::addresses() const { return impl_->names; }
+
+ServerCounts Server::counts() const {
+  return {.connections = impl_->open_count,
+          .accepted = impl_->accepted_count,
+          .refused = impl_->refused_count,
+          .requests = impl_->request_count,
+          .bad_requests = impl_->bad_count,
+          .cut_off = impl_->cut_count};
+}
+
+std::vector<InheritedSocket> take_inherited_sockets() { return {}; }
+
+}  // namespace berth::net
