@@ -275,6 +275,15 @@ constexpr std::array kStepKeys = {
         read_queue_names<core::QueueStop::hold_and_drain>},
     Key<Step>{{"release_queue", "list of name", "queues work again", "default"},
               read_queue_names<core::QueueStop::none>},
+    Key<Step>{{"hold_granting", "true or false",
+               "nothing is granted, promised or told to leave from now on, as while a service "
+               "starts or cannot write its books; `false`: it goes on",
+               "true"},
+              [](const Value& value, Step& step) -> Result<void> {
+                TRY(const bool held, value.truth());
+                step.deeds.emplace_back(HoldGranting{held});
+                return success();
+              }},
     Key<Step>{{"topologies", "list of topology", "other topologies from now on; `[]`: none",
                "[{name: racks, levels: [rack]}]"},
               [](const Value& value, Step& step) -> Result<void> {

@@ -188,6 +188,12 @@ class Runner {
     return success();
   }
 
+  Result<void> perform(const HoldGranting& deed) {
+    session_.note(deed.held ? "granting is held" : "granting goes on");
+    session_.apply(core::GrantingHeld{deed.held});
+    return success();
+  }
+
   Result<void> perform(const Adopt& adopt) {
     core::GrantAdopted adopted{
         .workload = core::Workload::task(adopt.uid, adopt.request, adopt.options),

@@ -140,6 +140,11 @@ struct StopQueues {
   std::vector<Named> queues{};
 };
 
+// The harbour lets nothing be granted, or lets it be granted again.
+struct HoldGranting {
+  bool held = true;
+};
+
 struct ChangeTopologies {
   Place place;
   std::vector<core::Topology> topologies{};
@@ -246,7 +251,7 @@ struct Expect {
 
 using Deed = std::variant<Submit, SubmitTogether, Join, Adopt, WorkloadDeed, Observe, NodeDeed,
                           AddNode, DeviceDeed, AddDevice, Renumber, ChangePolicy, ChangeQueues,
-                          StopQueues, ChangeTopologies, Expect>;
+                          StopQueues, ChangeTopologies, HoldGranting, Expect>;
 
 struct Step {
   Place place;

@@ -303,6 +303,9 @@ void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
 
 // Queues that are being emptied: what runs there has to leave.
 void Engine::Impl::drain_queues() {
+  if (granting_held_) {
+    return;  // when it is lifted
+  }
   std::vector<WorkloadId> leaving;
   for (const auto& [leaf, runners] : runners_) {
     if (quotas.tree.stop(leaf) != QueueStop::hold_and_drain) {

@@ -236,7 +236,7 @@ TEST(DecisionLog, RefusesWhatIsNotALog) {
             "not a decision log: it does not begin with \"berthlog\"");
   EXPECT_FALSE(LogReader::open("time,event\n1,submit\n").ok());
   EXPECT_EQ(LogReader::open("berthlog\x01").error().message(),
-            "decision log of version 1; this program reads version 5: replay it with the release "
+            "decision log of version 1; this program reads version 6: replay it with the release "
             "that recorded it");
   EXPECT_EQ(LogReader::open("berthlog").error().message(),
             "decision log, byte 8: the log ends inside a number");
@@ -247,7 +247,7 @@ TEST(DecisionLog, RefusesAnUnknownTag) {
   LogReader reader = LogReader::open(log).value();
   EXPECT_EQ(reader.next().error().message(),
             "decision log, byte " + std::to_string(header().size() + WireBlock::kHead + 1) +
-                ": the kind of an event is 127; the largest known is 17");
+                ": the kind of an event is 127; the largest known is 18");
 }
 
 TEST(DecisionLog, RefusesALengthThatTheInputCannotHold) {

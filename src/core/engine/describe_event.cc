@@ -154,6 +154,10 @@ struct EventText {
 
   std::string operator()(const TimeReached&) const { return "time passes"; }
 
+  std::string operator()(const GrantingHeld& e) const {
+    return e.held ? "granting is held" : "granting goes on";
+  }
+
  private:
   static std::string with(const Workload& workload) {
     const WorkloadOptions& options = workload.options();

@@ -79,6 +79,8 @@ std::span<const Action> Engine::apply(const Event& event) { return impl_->apply(
 
 Time Engine::now() const { return impl_->now; }
 
+bool Engine::granting_is_held() const { return impl_->granting_held_; }
+
 const EngineConfig& Engine::config() const { return impl_->config; }
 
 const Fleet& Engine::fleet() const { return impl_->fleet; }
@@ -127,7 +129,7 @@ Result<Verdict> Engine::explain(std::string_view uid, Detail detail) const {
   Verdict verdict = impl_->explain(*entry);
   const WorkloadId waits = impl_->searched_for(impl_->id_of(uid));
   if (detail == Detail::in_full && verdict.outcome == Outcome::waiting &&
-      impl_->waiting.contains(waits)) {
+      impl_->waiting.contains(waits) && !impl_->granting_held_) {
     verdict.unblock = UnblockSearch(*impl_, waits).find();
   }
   return verdict;

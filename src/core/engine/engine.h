@@ -88,6 +88,7 @@ class Engine {
   std::span<const Action> apply(const Event& event);
 
   Time now() const;
+  bool granting_is_held() const;  // by the last GrantingHeld
   const EngineConfig& config() const;
   const Fleet& fleet() const;
   const QueueTree& queues()

@@ -112,6 +112,7 @@ class Engine::Impl {
   void on(const TopologiesChanged& event);
   void on(const MembersJoined& event);
   void on(const TimeReached& event);
+  void on(const GrantingHeld& event);
   void refuse(std::string text);
   void fire(const Timer& timer);
   void age_samples();
@@ -249,6 +250,11 @@ class Engine::Impl {
   Result<void> verify_queues() const;  // verify.cc
   Result<void> verify_plans() const;
   Result<void> verify_gang(WorkloadId head) const;
+
+  // --- granting is held (hold.cc)
+  void run_held_pass();
+  void hold_back(WorkloadId id);
+  void catch_up();
 
   // --- the pass (pass.cc, turns.cc)
   class Lines;
@@ -452,6 +458,7 @@ class Engine::Impl {
   std::uint64_t capacity_seen_ = 0;
   std::int64_t wake_steps_ = 0;
   bool fleet_changed_ = false;
+  bool granting_held_ = false;
   bool started_ = false;
 };
 

@@ -329,11 +329,12 @@ void Engine::Impl::take_back(WorkloadId id, Cause why, bool lost, bool requeue) 
     end(id, why);
     return;
   }
-  if (!at(id).hold.is_none()) {
+  if (!at(id).hold.is_none() && !granting_held_) {
     take_hold(id, true);
     return;
   }
   if (waits_with_gang(id)) {
+    take_hold(id, false);
     set_demand(id, wish_of(id));
     set_state(id, EntryState::parked, Cause::gang_incomplete);
     return;

@@ -161,11 +161,19 @@ struct TimeReached {
   bool operator==(const TimeReached&) const = default;
 };
 
+// While granting is held nothing is granted, promised or told to leave, and whoever waits is told
+// so; everything else goes on. For a harbour that finds out after a restart what runs, or that
+// cannot write down what it would be told. Lifting it decides everything that came meanwhile.
+struct GrantingHeld {
+  bool held = true;
+  bool operator==(const GrantingHeld&) const = default;
+};
+
 using EventBody =
     std::variant<NodeUpserted, NodeRemoved, DeviceCordoned, DeviceObserved, WorkloadSubmitted,
                  WorkloadCancelled, GrantConfirmed, GrantReleasing, GrantReleased, GrantLost,
                  WorkloadInitialized, GrantAdopted, PolicyChanged, HistoryChanged, QueuesChanged,
-                 TopologiesChanged, MembersJoined, TimeReached>;
+                 TopologiesChanged, MembersJoined, TimeReached, GrantingHeld>;
 
 struct Event {
   Time time;

@@ -22,6 +22,7 @@ std::string_view pod_reason(Outcome outcome, Cause cause) {
     case Cause::unknown_resource:
     case Cause::contradictory_constraint:
     case Cause::unsupported_constraint:
+    case Cause::granting_held:
     case Cause::internal: return "SchedulerError";
     // Never Unschedulable: an autoscaler would buy nodes that the quota forbids to use.
     case Cause::over_limit:
@@ -157,6 +158,9 @@ void Engine::Impl::explain_waiting(const Entry& entry, WorkloadId id, Verdict& v
     }
   }
   verdict.position = std::move(position);
+  if (granting_held_) {
+    return;  // nobody knows until when
+  }
   if (is_head(id)) {
     verdict.eta = eta_of_gang(id);
     return;
@@ -177,8 +181,9 @@ Verdict Engine::Impl::explain(const Entry& entry) const {
   const Shape& shape = shapes.at(entry.shape);
   verdict.outcome = entry.outcome();
   // Why it waits is asked now: nodes go down and samples age without anybody being tried.
-  const Cause today =
-      entry.state == EntryState::waiting && !is_head(id) ? waiting_cause(shape, id) : Cause::none;
+  const Cause today = entry.state != EntryState::waiting || is_head(id) ? Cause::none
+                      : granting_held_                                  ? Cause::granting_held
+                                                                        : waiting_cause(shape, id);
   verdict.cause = today != Cause::none ? today : entry.cause;
   verdict.stage = cause_stage(verdict.cause);
   verdict.reason = pod_reason(verdict.outcome, verdict.cause);

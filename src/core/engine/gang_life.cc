@@ -91,6 +91,7 @@ void Engine::Impl::fall_back(WorkloadId head) {
     }
     if (waiting.contains(member)) {
       dequeue(member);
+      take_hold(member, false);
     }
     set_state(member, EntryState::parked, Cause::gang_incomplete);
   });
@@ -99,7 +100,11 @@ void Engine::Impl::fall_back(WorkloadId head) {
 }
 
 void Engine::Impl::evict_stale(WorkloadId head) {
-  const GangState& state = gangs_.at(head);
+  GangState& state = gangs_.at(head);
+  if (granting_held_) {
+    state.stale_at = now;  // as soon as it is lifted (catch_up)
+    return;
+  }
   evict_gang(
       head, Evicted::Rule::stale,
       fmt::format("gang {} has been below its minimum since {} ms: {} of {} {}; give it "
@@ -131,6 +136,7 @@ void Engine::Impl::leave_as_a_whole(WorkloadId head) {
       take_back(member, Cause::gang_incomplete, false, true);
     } else if (waiting.contains(member)) {
       dequeue(member);
+      take_hold(member, false);
       set_state(member, EntryState::parked, Cause::gang_incomplete);
     }
   });
@@ -157,6 +163,10 @@ void Engine::Impl::start_eviction(WorkloadId id, Evicted::Rule rule, WorkloadId 
 // A gang whose members were not all confirmed in time is evicted whole and waits longer each time.
 void Engine::Impl::start_failed(WorkloadId head) {
   GangState& state = gangs_.at(head);
+  if (granting_held_) {
+    state.start_by = now;  // as soon as it is lifted (catch_up)
+    return;
+  }
   ++state.failed_starts;
   const std::int64_t doublings = std::min<std::int64_t>(state.failed_starts - 1, 6);
   const Duration pause(std::min(kMostBackOffMs, kFirstBackOffMs << doublings));

@@ -206,7 +206,7 @@ void Engine::Impl::settle_gang_promises() {
       withdraw_gang(head);
       continue;
     }
-    const bool come = std::ranges::all_of(promised, [&](WorkloadId member) {
+    const bool come = !granting_held_ && std::ranges::all_of(promised, [&](WorkloadId member) {
       return promise_holds(at(member), false) && queue_has_room_for(at(member));
     });
     if (come) {

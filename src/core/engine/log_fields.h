@@ -200,6 +200,8 @@ void fields(auto& io, Of<MembersJoined> auto& x) { io(x.uid, x.group, x.members)
 
 void fields(auto&, Of<TimeReached> auto&) {}
 
+void fields(auto& io, Of<GrantingHeld> auto& x) { io(x.held); }
+
 // Actions.
 
 void fields(auto& io, Of<Granted> auto& x) { io(x.workload, x.grant, x.node); }

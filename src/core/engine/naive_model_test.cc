@@ -177,6 +177,8 @@ Result<void> NaiveModel::on(const Event& event, bool refused, bool any_ended) {
       return wrong("a workload without a grant was initialized");
     }
     books_.initialized(known->id);
+  } else if (const auto* hold = as<GrantingHeld>(event)) {
+    held_ = hold->held;
   }
   return success();
 }
@@ -284,6 +286,9 @@ Result<void> NaiveModel::granted(const Granted& action, const Event& event, cons
   }
   const auto* adopt = as<GrantAdopted>(event);
   const bool adopted = adopt != nullptr && adopt->workload.uid() == uid;
+  if (!adopted && held_) {
+    return wrong(fmt::format("{} was granted while granting was held", uid));
+  }
   if (!adopted) {
     TRY_VOID(check_sizes(*grant, known->workload.request()));
     TRY_VOID(check_decision(uid, *grant, When::now));
@@ -306,6 +311,9 @@ Result<void> NaiveModel::promised(const Promised& action, const Engine& engine) 
   const Grant* grant = engine.grant(action.workload);
   if (known == nullptr || known->grant != 0 || grant == nullptr || grant->number != action.grant) {
     return wrong(fmt::format("{} was promised something that is not there", uid));
+  }
+  if (held_) {
+    return wrong(fmt::format("{} was promised room while granting was held", uid));
   }
   TRY_VOID(check_sizes(*grant, known->workload.request()));
   TRY_VOID(check_decision(uid, *grant, When::later));

@@ -100,6 +100,7 @@ class NaiveModel {
   NaiveBooks books_;
   std::map<std::string, Known, std::less<>> known_;
   std::optional<Time> now_;
+  bool held_ = false;
   std::int64_t granted_ = 0;
   std::int64_t promised_ = 0;
   std::int64_t never_ = 0;

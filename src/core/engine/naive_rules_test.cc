@@ -393,6 +393,13 @@ Result<void> NaiveModel::check_waiting(const std::string& uid, const Known& know
   if (options.wait_timeout.has_value() && *now_ >= known.queued_at + *options.wait_timeout) {
     return wrong(fmt::format("{} waits beyond its time-out", uid));
   }
+  if (held_ || engine.cause(uid) == Cause::granting_held) {
+    return held_ && engine.cause(uid) == Cause::granting_held
+               ? success()
+               : Result<void>(wrong(fmt::format("{} waits for {} while granting is {}", uid,
+                                                cause_name(engine.cause(uid)),
+                                                held_ ? "held" : "not held")));
+  }
   // A reservation may be in the way; then only its owner is promised to be served.
   if (!config_.reservations) {
     const auto now = place_for(known.workload.request(), When::now);

@@ -75,6 +75,10 @@ void Engine::Impl::run_pass() {
     recheck_possible();
     fleet_changed_ = false;
   }
+  if (granting_held_) {
+    run_held_pass();
+    return;
+  }
   // A round can improve nodes itself (a reservation moves, a promise is taken back). Each round
   // grants, promises or moves something, and the bound keeps a mistake of ours from becoming a
   // hang.
@@ -123,7 +127,9 @@ void Engine::Impl::settle_improved() {
     settle_promises(node);
   }
   settle_gang_promises();
-  retry_promised(nodes);
+  if (!granting_held_) {
+    retry_promised(nodes);
+  }
 }
 
 // The cheapest place that the queue's quota and the reservations of others leave.
@@ -173,6 +179,10 @@ bool Engine::Impl::try_workload(WorkloadId id) {
       give_up(id, never);
       return false;
     }
+  }
+  if (granting_held_) {
+    hold_back(id);
+    return false;
   }
   if (is_head(id)) {
     return try_gang(id);

@@ -254,7 +254,7 @@ void Engine::Impl::settle_promises(NodeId node) {
       continue;
     }
     const bool has_come = promise_holds(entry, false);
-    if (has_come && queue_has_room_for(entry)) {
+    if (has_come && !granting_held_ && queue_has_room_for(entry)) {
       keep_promise(id);
     } else if (has_come) {
       quota_promises_.insert(node);

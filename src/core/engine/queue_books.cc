@@ -184,6 +184,7 @@ void Engine::Impl::give_up(WorkloadId id, Cause cause) {
   if (waiting.contains(id)) {
     dequeue(id);
   }
+  take_hold(id, false);
   never_.insert(id);
   set_demand(id, {});
   set_state(id, EntryState::never, cause);

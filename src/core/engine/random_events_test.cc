@@ -247,6 +247,10 @@ HistoryChanged RandomEvents::history_of_classes() {
 }
 
 EventBody RandomEvents::body() {
+  if (rarely(held_ ? 6 : 60)) {
+    held_ = !held_ || rarely(5);  // sometimes it is said twice
+    return GrantingHeld{held_};
+  }
   const std::int64_t dice = below(100);
   if (dice < 38) return WorkloadSubmitted{workload()};
   if (dice < 54) return GrantReleased{uid()};

@@ -50,6 +50,7 @@ class RandomEvents {
 
   std::mt19937_64 random_;
   Time now_{1000};
+  bool held_ = false;  // granting is
 };
 
 }  // namespace berth::core

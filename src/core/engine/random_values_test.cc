@@ -263,7 +263,8 @@ EventBody RandomValues::body(std::size_t kind) {
           {.priority_rule = one_of(PriorityRule::kai), .queues = list([this] { return queue(); })}};
     case 15: return TopologiesChanged{list([this] { return Topology{text(), texts()}; })};
     case 16: return MembersJoined{text(), text(), members(text())};
-    default: return TimeReached{};
+    case 17: return TimeReached{};
+    default: return GrantingHeld{flip()};
   }
 }
 

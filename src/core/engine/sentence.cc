@@ -53,7 +53,22 @@ std::string Sentence::needs() const {
                                        Memory::bytes(shape_.ram).ceil_mib());
 }
 
+// Nothing of it depends on the work; where it could go tells it from work that lacks room as well.
+std::string Sentence::granting_held() const {
+  std::int64_t open = verdict_.nodes.total;
+  for (const std::int64_t refusing : verdict_.nodes.by_reason) {
+    open -= refusing;
+  }
+  return fmt::format(
+      "the service makes no grants at the moment: it is starting, or cannot write its books; "
+      "needs {}; nodes with room for it now: {} of {}",
+      needs(), open, verdict_.nodes.total);
+}
+
 std::string Sentence::full_text() const {
+  if (verdict_.cause == Cause::granting_held) {
+    return granting_held();
+  }
   for (const auto phrase : {&Sentence::about_queues, &Sentence::about_gangs}) {
     std::string text = (this->*phrase)();
     if (!text.empty()) {

@@ -40,6 +40,7 @@ class Sentence {
   using Nearness = std::function<std::int64_t(const Refusal&)>;
 
   std::string full_text() const;
+  std::string granting_held() const;
   std::string because() const;
   std::string of_nodes() const;
   std::string of_kinds() const;

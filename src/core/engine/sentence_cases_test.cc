@@ -404,6 +404,16 @@ std::vector<Case> of_turns() {
          w.apply(GrantReleasing{"a"});
          w.submit("x", DeviceAsk::memory_mib(14'000));
        }},
+      {Cause::granting_held,
+       "the service makes no grants at the moment: it is starting, or cannot write its books; "
+       "needs 4096 MiB on one GPU; nodes with room for it now: 0 of 2",
+       [](World& w) {
+         w.apply(NodeUpserted{node_of("n0", 1)});
+         w.apply(NodeUpserted{node_of("n1", 0)});
+         w.submit("a", DeviceAsk::whole_devices(1));
+         w.apply(GrantingHeld{true});
+         w.submit("x", some());
+       }},
       {Cause::reserved_for_other,
        "needs 4096 MiB on one GPU; the room on n0 is kept for big, which is before it",
        [](World& w) {

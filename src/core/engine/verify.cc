@@ -138,6 +138,11 @@ Result<void> Engine::Impl::verify() const {
     if (entry.state == EntryState::waiting && entry.cause == Cause::none) {
       return broken(fmt::format("workload {} waits and nothing says why", entry.uid));
     }
+    if (entry.state == EntryState::waiting &&
+        (entry.cause == Cause::granting_held) != granting_held_) {
+      return broken(fmt::format("workload {} waits for {} while granting is {}", entry.uid,
+                                cause_name(entry.cause), granting_held_ ? "held" : "not held"));
+    }
     if (holds) {
       ++holders;
       const std::vector<WorkloadId>& there = on_node_[entry.grant->node.index()];

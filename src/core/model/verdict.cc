@@ -59,6 +59,7 @@ constexpr std::array<CauseRow, kCauseCount> kCauses{{
     {Cause::unknown_queue, "QueueDoesNotExist", Stage::quota},
     {Cause::contradictory_constraint, "ContradictoryConstraint", Stage::node},
     {Cause::gated, "Gated", Stage::gated},
+    {Cause::granting_held, "GrantingHeld", Stage::binding},
     {Cause::back_off, "BackOff", Stage::gated},
     {Cause::gang_incomplete, "GangIncomplete", Stage::gang},
     {Cause::not_a_leaf_queue, "NotALeafQueue", Stage::quota},

@@ -76,7 +76,8 @@ enum class Cause : std::uint8_t {
   contradictory_constraint,
   // before anything is looked at
   gated,
-  back_off,  // evicted for not starting: waits before it is tried again
+  granting_held,  // the harbour lets nothing be granted: it starts, or cannot write its books
+  back_off,       // evicted for not starting: waits before it is tried again
   gang_incomplete,
   // quota stage
   not_a_leaf_queue,

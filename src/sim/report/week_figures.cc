@@ -258,6 +258,7 @@ std::string cause_phrase(core::Cause cause) {
     case Cause::preemption_delay: return "may not evict anything yet";
     case Cause::no_topology_domain: return "no part of the network is free enough";
     case Cause::no_link_set: return "no joined devices are free";
+    case Cause::granting_held: return "nothing may be granted for the time being";
     case Cause::back_off: return "starts too slowly and has to pause";
     case Cause::search_budget: return "the search ended before an answer";
     default: return std::string(core::cause_name(cause));
