@@ -7,8 +7,9 @@ namespace berth::cli {
 namespace {
 
 constexpr const Command* kCommands[] = {
-    &kSimulateCommand,     &kReplayCommand,   &kQueuesCheckCommand, &kQueuesFieldsCommand,
-    &kQueuesImportCommand, &kPoliciesCommand, &kCompletionCommand,  &kVersionCommand,
+    &kServeCommand,       &kSimulateCommand,     &kReplayCommand,
+    &kQueuesCheckCommand, &kQueuesFieldsCommand, &kQueuesImportCommand,
+    &kPoliciesCommand,    &kCompletionCommand,   &kVersionCommand,
 };
 
 }  // namespace

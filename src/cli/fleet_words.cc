@@ -14,13 +14,13 @@ bool is_yaml_path(const std::string& text) {
 
 }  // namespace
 
-Result<std::vector<core::Node>> fleet_from(const std::string& text) {
+Result<std::vector<core::Node>> fleet_from(const std::string& text, std::string_view option) {
   if (!is_yaml_path(text)) {
     auto spec = scenario::fleet_from_spec(text);
     if (spec.ok()) return spec;
     if (!sim::read_input_file(text).ok()) {
-      return invalid_argument("--fleet '" + text + "' is neither SPEC (" + spec.error().message() +
-                              ") nor a file that can be read");
+      return invalid_argument(std::string(option) + " '" + text + "' is neither SPEC (" +
+                              spec.error().message() + ") nor a file that can be read");
     }
   }
   TRY(const std::string file, sim::read_input_file(text));

@@ -1,0 +1,320 @@
+#include "api/write.h"
+
+#include <ctime>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "lease/reasons.h"
+
+namespace berth::api {
+
+using json::Value;
+using lease::Lease;
+using lease::Now;
+using lease::State;
+
+std::string time_text(std::int64_t wall_ms) {
+  const std::time_t seconds = wall_ms / 1000;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+namespace {
+
+Value time_or_null(const std::optional<Time>& time, Now now) {
+  if (!time.has_value()) {
+    return {};
+  }
+  return time_text(now.wall + (*time - now.time).count());
+}
+
+Value text_or_null(std::string_view text) { return text.empty() ? Value() : Value(text); }
+
+std::string_view isolation_name(core::Isolation level) {
+  switch (level) {
+    case core::Isolation::hardware: return "hardware";
+    case core::Isolation::driver: return "driver";
+    case core::Isolation::library: return "library";
+    case core::Isolation::advisory: break;
+  }
+  return "advisory";
+}
+
+std::string_view rule_name(core::Evicted::Rule rule) {
+  switch (rule) {
+    case core::Evicted::Rule::guarantee: return "guarantee";
+    case core::Evicted::Rule::fair_share: return "fair-share";
+    case core::Evicted::Rule::priority: return "priority";
+    case core::Evicted::Rule::consolidation: return "consolidation";
+    case core::Evicted::Rule::stale: return "stale";
+    case core::Evicted::Rule::start_timeout: return "start-timeout";
+    case core::Evicted::Rule::backfill: return "backfill";
+    case core::Evicted::Rule::drain: break;
+  }
+  return "drain";
+}
+
+std::string joined_uuids(const Lease& lease) {
+  std::string text;
+  for (const lease::Held& held : lease.devices) {
+    text += text.empty() ? "" : ",";
+    text += held.uuid;
+  }
+  return text;
+}
+
+Value held_value(const Lease& lease, const lease::Held& held) {
+  return json::object({{"uuid", held.uuid},
+                       {"node", lease.node},
+                       {"index", held.index},
+                       {"model", held.model},
+                       {"mig", held.mig},
+                       {"memory_mib", held.request_mib},
+                       {"limit_mib", held.limit_mib}});
+}
+
+std::int64_t claim_mib(const Lease& lease) {
+  if (!lease.devices.empty()) {
+    return lease.devices.front().request_mib;
+  }
+  return lease.ask.gpu().kind == core::AskKind::memory ? lease.ask.gpu().mib : 0;
+}
+
+std::int64_t limit_mib(const Lease& lease) {
+  if (!lease.devices.empty()) {
+    return lease.devices.front().limit_mib;
+  }
+  return lease.ask.gpu().limit_mib.value_or(claim_mib(lease));
+}
+
+std::string_view verdict_name(State state) {
+  if (state == State::waiting) {
+    return "waiting";
+  }
+  if (state == State::never) {
+    return "never";
+  }
+  return lease::holds(state) ? "granted" : "ended";
+}
+
+// The lease's place in its queue and how much is missing where it is nearest to fitting.
+Value queue_value(const lease::Service& service, const Lease& lease, const core::Verdict* verdict) {
+  Value value = json::object({{"name", lease.ask.queue}});
+  const auto position = service.position(lease);
+  value.set("position",
+            position.has_value() && position->index > 0 ? Value(position->index) : Value());
+  value.set("of", position.has_value() ? position->of : 0);
+  Value shortfall;
+  Value nearest;
+  if (verdict != nullptr && verdict->devices.has_value() && verdict->devices->need_mib > 0) {
+    shortfall =
+        std::max<std::int64_t>(verdict->devices->need_mib - verdict->devices->largest_free_mib, 0);
+    nearest = text_or_null(verdict->devices->largest_free_uuid);
+  }
+  value.set("shortfall_mib", std::move(shortfall));
+  value.set("nearest_device", std::move(nearest));
+  if (verdict != nullptr && verdict->eta.has_value() &&
+      verdict->eta->basis != core::EtaEstimate::Basis::unknown) {
+    value.set("eta_seconds", std::max<std::int64_t>(
+                                 (verdict->eta->at - service.engine().now()).count() / 1000, 0));
+  }
+  return value;
+}
+
+Value executor_config(const Lease& lease, const Value& gpu_device) {
+  Result<Value> config = json::parse(lease.ask.kaapana);
+  if (!config || !config->is_object()) {
+    return {};
+  }
+  if (!gpu_device.is_null()) {
+    config->set("gpu_device", gpu_device);
+  }
+  return std::move(*config);
+}
+
+}  // namespace
+
+Value environment(const Lease& lease, GuardHouse* guards) {
+  Value env = json::object();
+  if (!lease.wants_gpu()) {
+    env.set("NVIDIA_VISIBLE_DEVICES", "none");
+    env.set("CUDA_VISIBLE_DEVICES", "");
+    return env;
+  }
+  const std::string uuids = joined_uuids(lease);
+  env.set("NVIDIA_VISIBLE_DEVICES", uuids);
+  if (lease.ask.container) {
+    std::string indices = "0";
+    for (std::size_t i = 1; i < lease.devices.size(); ++i) {
+      indices += fmt::format(",{}", i);
+    }
+    env.set("CUDA_VISIBLE_DEVICES", std::move(indices));
+  } else {
+    env.set("CUDA_VISIBLE_DEVICES", uuids);
+  }
+  env.set("BERTH_LEASE_ID", lease.id);
+  env.set("BERTH_DEVICE_UUID", uuids);
+  env.set("BERTH_MEMORY_MIB", std::to_string(claim_mib(lease)));
+  env.set("BERTH_MEMORY_LIMIT_MIB", std::to_string(limit_mib(lease)));
+  if (guards != nullptr && lease.local && !lease.ask.container && lease.ask.guard) {
+    if (const auto paths = guards->paths(lease)) {
+      env.set("LD_PRELOAD", paths->library);
+      env.set("BERTH_GRANT_DIR", paths->directory);
+    }
+  }
+  return env;
+}
+
+Value lease_value(const lease::Service& service, const Lease& lease, Now now, GuardHouse* guards) {
+  std::optional<core::Verdict> verdict;
+  if (lease.state == State::waiting) {
+    verdict = service.verdict(lease);
+  }
+  const bool holds = lease::holds(lease.state);
+  const std::int64_t claim = claim_mib(lease);
+  const std::int64_t use = holds ? service.use_bytes(lease) : 0;
+  Value value = json::object(
+      {{"id", lease.id},
+       {"key", lease.ask.key},
+       {"version", static_cast<std::int64_t>(lease.version)},
+       {"state", lease::state_name(lease.state)},
+       {"verdict", verdict_name(lease.state)},
+       {"reason", text_or_null(lease::reason_name(lease.reason))},
+       {"message", text_or_null(verdict.has_value() ? verdict->summary : lease.message)},
+       {"memory_bytes", claim * Memory::kBytesPerMib},
+       {"memory_mib", claim},
+       {"limit_mib", limit_mib(lease)},
+       {"use_bytes", use},
+       {"isolation", holds ? Value(isolation_name(lease.isolation)) : Value()}});
+  Value device;
+  Value devices = json::array();
+  Value gpu_device;
+  if (holds && !lease.devices.empty()) {
+    device = held_value(lease, lease.devices.front());
+    for (const lease::Held& held : lease.devices) {
+      devices.array().push_back(held_value(lease, held));
+    }
+    const lease::Held& first = lease.devices.front();
+    gpu_device = json::object({{"gpu_id", std::to_string(first.index)},
+                               {"gpu_uuid", first.uuid},
+                               {"gpu_mem", first.request_mib}});
+  }
+  value.set("device", std::move(device));
+  value.set("devices", std::move(devices));
+  value.set("gpu_device", gpu_device);
+  value.set("env", holds ? environment(lease, guards) : Value());
+  if (!lease.ask.kaapana.empty()) {
+    value.set("executor_config", executor_config(lease, gpu_device));
+  }
+  value.set("queued_at", time_text(lease.queued_wall));
+  value.set("granted_at",
+            lease.granted_at.has_value() ? Value(time_text(lease.granted_wall)) : Value());
+  value.set("confirm_by",
+            lease.state == State::granted ? time_or_null(lease.confirm_by, now) : Value());
+  value.set("renew_by", lease.state == State::active ? time_or_null(lease.renew_by, now) : Value());
+  value.set("deadline", time_or_null(lease.deadline, now));
+  value.set("ended_at", lease.ended_at.has_value() ? Value(time_text(lease.ended_wall)) : Value());
+  const Time until = lease.granted_at.value_or(lease.ended_at.value_or(now.time));
+  value.set("waited_seconds", std::max<std::int64_t>((until - lease.queued_at).count() / 1000, 0));
+  value.set("ttl_seconds", lease.ask.ttl.value_or(service.config().ttl).count() / 1000);
+  if (lease.ask.max_run.has_value()) {
+    value.set("max_seconds", lease.ask.max_run->count() / 1000);
+  }
+  value.set("queue", queue_value(service, lease, verdict.has_value() ? &*verdict : nullptr));
+  value.set("priority", lease.ask.priority);
+  value.set("preemptible", lease.ask.preemptible);
+  value.set("owner", lease.ask.owner);
+  Value labels = json::object();
+  for (const auto& [name, text] : lease.ask.labels) {
+    labels.set(name, text);
+  }
+  value.set("labels", std::move(labels));
+  if (lease.evicting.has_value()) {
+    value.set("evicting", json::object({{"beneficiary", text_or_null(lease.evicting->beneficiary)},
+                                        {"rule", rule_name(lease.evicting->rule)},
+                                        {"deadline", time_or_null(lease.evicting->deadline, now)},
+                                        {"message", lease.evicting->text}}));
+  }
+  if (lease.proof.has_value() && lease.proof->process.has_value()) {
+    value.set("pid", lease.proof->process->pid);
+  }
+  return value;
+}
+
+Value device_value(const lease::Device& device) {
+  json::Array leases;
+  for (const Lease* lease : device.leases) {
+    leases.emplace_back(lease->id);
+  }
+  json::Array foreign;
+  for (const local::Attribution& process : device.foreign) {
+    foreign.emplace_back(process.name);
+  }
+  std::string_view isolation = device.mig ? "hardware" : "advisory";
+  for (const Lease* lease : device.leases) {
+    if (lease->isolation == core::Isolation::library) {
+      isolation = "library";
+    }
+  }
+  const auto some = [](const std::optional<std::int64_t>& number) {
+    return number.has_value() ? Value(*number) : Value();
+  };
+  return json::object(
+      {{"uuid", device.uuid},
+       {"node", device.node},
+       {"index", device.index},
+       {"model", device.model},
+       {"mig", device.mig},
+       {"mig_parent", text_or_null(device.parent)},
+       {"eligible", device.reason.empty() && !device.mig_parent},
+       {"reason", device.mig_parent ? Value("mig-parent") : text_or_null(device.reason)},
+       {"health", device.health},
+       {"drained", device.drained},
+       {"mode", device.mig_parent ? Value("mig") : Value(device.mode)},
+       {"isolation", isolation},
+       {"total_mib", some(device.total_mib)},
+       {"reserve_mib", device.reserve_mib},
+       {"margin_mib", 0},
+       {"used_mib", some(device.used_mib)},
+       {"foreign_mib", device.foreign_mib},
+       {"promised_mib", device.promised_mib},
+       {"committed_mib", device.committed_mib},
+       {"headroom_mib", device.headroom_mib},
+       {"attribution", device.attributed},
+       {"sample_age_ms", some(device.sample_age_ms)},
+       {"problem", text_or_null(device.problem)},
+       {"foreign_processes", std::move(foreign)},
+       {"leases", std::move(leases)}});
+}
+
+net::Response json_response(int status, const Value& value) {
+  net::Response response;
+  response.status = status;
+  response.body = json::dump(value);
+  return response;
+}
+
+net::Response refusal_response(const lease::Refusal& refusal) {
+  Value error = json::object({{"code", refusal.code},
+                              {"field", text_or_null(refusal.field)},
+                              {"value", text_or_null(refusal.value)},
+                              {"message", refusal.message},
+                              {"hint", refusal.hint}});
+  if (refusal.reason != lease::Reason::none) {
+    error.set("reason", lease::reason_name(refusal.reason));
+  }
+  if (refusal.largest_mib.has_value()) {
+    error.set("largest_mib", *refusal.largest_mib);
+  }
+  net::Response response =
+      json_response(refusal.status, json::object({{"error", std::move(error)}}));
+  if (refusal.retry_after_s.has_value()) {
+    response.headers.emplace_back("Retry-After", std::to_string(*refusal.retry_after_s));
+  }
+  return response;
+}
+
+}  // namespace berth::api

@@ -1,0 +1,45 @@
+// Leases, devices, queues and refusals as the JSON of leases.md 3.3, 3.5 and interfaces.md 4.
+//
+// Thread-safety: functions of their arguments; the decision thread calls them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "json/value.h"
+#include "lease/service.h"
+#include "net/message.h"
+
+namespace berth::api {
+
+// Where the guard finds the limits of a lease; made on first use.
+struct GuardPaths {
+  std::string directory;  // BERTH_GRANT_DIR
+  std::string library;    // LD_PRELOAD
+};
+
+class GuardHouse {
+ public:
+  virtual ~GuardHouse() = default;
+  // Empty: there is no guard for this lease (no library, no device it can limit, or it failed).
+  virtual std::optional<GuardPaths> paths(const lease::Lease& lease) = 0;
+};
+
+// RFC 3339, UTC, whole seconds; from ms since 1970.
+std::string time_text(std::int64_t wall_ms);
+
+// The environment of leases.md 3.6.
+json::Value environment(const lease::Lease& lease, GuardHouse* guards);
+
+json::Value lease_value(const lease::Service& service, const lease::Lease& lease, lease::Now now,
+                        GuardHouse* guards);
+json::Value device_value(const lease::Device& device);
+json::Value queues_value(const lease::Service& service);
+// 3.5: per device, what would help, and the verdict of queues 9.1 as `detail`.
+json::Value explain_value(const lease::Service& service, const lease::Ask& ask,
+                          const lease::Lease* lease, const core::Verdict& verdict, lease::Now now);
+
+net::Response json_response(int status, const json::Value& value);
+net::Response refusal_response(const lease::Refusal& refusal);
+
+}  // namespace berth::api

@@ -1,0 +1,342 @@
+// What the machine says: reports of sources, ends of processes, time.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/ledger/ledger.h"
+#include "lease/reasons.h"
+#include "lease/service.h"
+
+namespace berth::lease {
+
+void Service::set_node(const core::Node& node, Now now) {
+  core::Node merged = node;
+  if (const auto known = nodes_.find(node.name); known != nodes_.end()) {
+    merged.devices = known->second.devices;
+    merged.links = known->second.links;
+  }
+  put_node(std::move(merged), now);
+}
+
+void Service::put_node(core::Node node, Now now) {
+  const auto known = nodes_.find(node.name);
+  if (known != nodes_.end() && known->second == node) {
+    return;
+  }
+  dirty_.emplace("node", node.name);
+  nodes_.insert_or_assign(node.name, node);
+  run(core::NodeUpserted{std::move(node)}, now);
+}
+
+void Service::observe(const gpu::Report& report, Now now) {
+  if (!report.up) {
+    why_down_ = report.why_down;
+    if (source_up_) {
+      source_up_ = false;
+      events_.push_back({"source-down", "", "", report.why_down});
+    }
+    set_hold(now);
+    check_ends(now);
+    return;
+  }
+  if (!source_up_) {
+    events_.push_back({"source-up", "", "", fmt::format("{} devices", report.devices.size())});
+  }
+  merge_nodes(report, now);
+  for (const gpu::DeviceReport& device : report.devices) {
+    observe_device(device, now);
+  }
+  last_report_ = now.time;
+  source_up_ = true;
+  reconciled_ = true;
+  set_hold(now);
+  check_ends(now);
+}
+
+// A device that is in no report any more is gone; one that a report brings is there.
+void Service::merge_nodes(const gpu::Report& report, Now now) {
+  std::map<std::string, std::vector<core::Device>> found;
+  std::set<std::string> present;
+  for (const gpu::DeviceReport& device : report.devices) {
+    core::Device described = device.device;
+    described.cordoned = drained_.contains(described.uuid);
+    if (device.lost) {
+      described.health = core::DeviceHealth::unhealthy;
+    }
+    present.insert(described.uuid);
+    found[device.node].push_back(std::move(described));
+  }
+  for (auto& [uuid, seen] : seen_) {
+    if (seen.present && !present.contains(uuid)) {
+      seen.present = false;
+      events_.push_back({"device-gone", "", uuid, "it is in no sample any more"});
+    }
+  }
+  std::vector<std::string> without;
+  for (const auto& [name, node] : nodes_) {
+    if (!node.devices.empty() && !found.contains(name)) {
+      without.push_back(name);
+    }
+  }
+  for (const std::string& name : without) {
+    found[name];
+  }
+  for (auto& [name, devices] : found) {
+    const auto known = nodes_.find(name);
+    core::Node node;
+    if (known != nodes_.end()) {
+      node = known->second;
+    } else {
+      node.name = name;
+      node.cpu = Milli{core::kMaxCpuMilli};
+      node.ram = Memory::mib(core::kMaxMemoryMib);
+      node.pod_slots = 1'000'000;
+    }
+    node.devices = std::move(devices);
+    put_node(std::move(node), now);
+  }
+}
+
+void Service::observe_device(const gpu::DeviceReport& report, Now now) {
+  const std::string& uuid = report.device.uuid;
+  Seen& seen = seen_[uuid];
+  if (report.lost && !seen.lost) {
+    lose_device(uuid, report.problem.empty() ? "a critical error" : report.problem, now);
+  }
+  for (const int xid : report.app_xids) {
+    events_.push_back({"xid-application", "", uuid,
+                       fmt::format("XID {}: of the program, not of the device", xid)});
+  }
+  if (!report.problem.empty() && report.problem != seen.report.problem) {
+    events_.push_back({"device-problem", "", uuid, report.problem});
+  }
+  std::vector<local::Proof> proofs;
+  for (const auto& [number, lease] : leases_) {
+    if (holds(lease.state) && lease.proof.has_value() &&
+        std::ranges::any_of(lease.devices, [&](const Held& h) { return h.uuid == uuid; })) {
+      proofs.push_back(*lease.proof);
+    }
+  }
+  std::vector<local::Attribution> owners = witness_.attribute(proofs, report.processes);
+  seen.report = report;
+  seen.sampled_at = now.time - Duration(report.age_ms);
+  seen.at = std::min(seen.sampled_at, now.time);
+  seen.present = true;
+  seen.lost = report.lost;
+  seen.owners = std::move(owners);
+  run(observation(seen), now);
+}
+
+core::DeviceObserved Service::observation(const Seen& seen) {
+  const gpu::DeviceReport& report = seen.report;
+  core::DeviceObserved observed{
+      .uuid = report.device.uuid,
+      .sampled_at = seen.sampled_at,
+      .used = report.used,
+      .attributed = report.attributed,
+      .uses = {},
+      .health = report.lost ? core::DeviceHealth::unhealthy : report.device.health};
+  std::map<std::string, std::int64_t> sums;
+  for (std::size_t i = 0; i < report.processes.size(); ++i) {
+    const local::Attribution& owner = seen.owners[i];
+    sums[owner.lease.empty() ? owner.name : owner.lease] += report.processes[i].used.in_bytes();
+  }
+  for (const auto& [whose, bytes] : sums) {
+    observed.uses.push_back({.uid = whose, .used = Memory::bytes(bytes)});
+  }
+  return observed;
+}
+
+// Nothing on it runs on: what was promised there is lost.
+void Service::lose_device(const std::string& uuid, std::string_view why, Now now) {
+  events_.push_back({"device-lost", "", uuid, std::string(why)});
+  std::vector<std::uint64_t> lost;
+  for (const auto& [number, lease] : leases_) {
+    if (holds(lease.state) &&
+        std::ranges::any_of(lease.devices, [&](const Held& h) { return h.uuid == uuid; })) {
+      lost.push_back(number);
+    }
+  }
+  // No place may be given on it again before the end of this: the engine hears of its health first.
+  run(core::DeviceObserved{.uuid = uuid,
+                           .sampled_at = now.time,
+                           .used = std::nullopt,
+                           .uses = {},
+                           .health = core::DeviceHealth::unhealthy},
+      now);
+  for (const std::uint64_t number : lost) {
+    end(leases_.at(number), State::lost, Reason::device_lost,
+        fmt::format("device {} failed: {}; reserve again with the same key, the age is kept", uuid,
+                    why),
+        now);
+  }
+  flush(now);
+}
+
+void Service::note_overuse(Lease& lease, Now now) {
+  if (config_.overuse == OverusePolicy::block) {
+    for (const Held& held : lease.devices) {
+      if (!drained_.contains(held.uuid)) {
+        drained_.insert(held.uuid);
+        dirty_.emplace("drained", held.uuid);
+        followups_.emplace_back(core::DeviceCordoned{held.uuid, true});
+        events_.push_back(
+            {"device-blocked", lease.id, held.uuid, "overuse: drained until somebody undrains it"});
+      }
+    }
+  } else if (config_.overuse == OverusePolicy::kill && !lease.evicting.has_value()) {
+    lease.evicting = Eviction{.beneficiary = {},
+                              .rule = core::Evicted::Rule::guarantee,
+                              .deadline = now.time + config_.grace,
+                              .text = "it uses more than it asked for"};
+    lease.reason = Reason::overuse;
+    events_.push_back({"evicting", lease.id, "", lease.evicting->text});
+    changed(lease);
+  }
+}
+
+// Leases that end when no process of theirs is left.
+void Service::check_ends(Now now) {
+  std::vector<std::uint64_t> gone;
+  for (const auto& [number, lease] : leases_) {
+    if ((lease.state == State::suspect || lease.state == State::ending) &&
+        !(lease.proof.has_value() && witness_.alive(*lease.proof))) {
+      gone.push_back(number);
+    }
+  }
+  for (const std::uint64_t number : gone) {
+    Lease& lease = leases_.at(number);
+    if (lease.state == State::suspect) {
+      end(lease, State::expired, Reason::not_renewed, "not renewed, and no process of it is left",
+          now);
+    } else {
+      end(lease, State::released, Reason::process_ended, "no process of it is left", now);
+    }
+  }
+  flush(now);
+}
+
+void Service::process_ended(std::string_view id, Now now) {
+  Lease* lease = find_mut(id);
+  if (lease == nullptr || !holds(lease->state) || !lease->proof.has_value() ||
+      witness_.alive(*lease->proof)) {
+    return;
+  }
+  if (lease->state == State::suspect) {
+    end(*lease, State::expired, Reason::not_renewed, "not renewed, and no process of it is left",
+        now);
+  } else {
+    end(*lease, State::released, Reason::process_ended, "its last process has ended", now);
+  }
+  flush(now);
+}
+
+std::optional<Time> Service::next_due() const {
+  return due_.empty() ? std::nullopt : std::optional(due_.begin()->first);
+}
+
+void Service::tick(Now now) {
+  run(core::TimeReached{}, now);
+  while (!due_.empty() && due_.begin()->first <= now.time) {
+    const std::uint64_t number = due_.begin()->second;
+    due(leases_.at(number), now);
+  }
+  flush(now);
+}
+
+void Service::due(Lease& lease, Now now) {
+  if (holds(lease.state) && lease.evicting.has_value() && lease.evicting->deadline <= now.time) {
+    const std::string text = lease.evicting->text;
+    const Reason why = lease.reason == Reason::overuse ? Reason::overuse : Reason::evicted;
+    end(lease, State::lost, why, text, now);
+    flush(now);
+    return;
+  }
+  switch (lease.state) {
+    case State::waiting:
+      if (lease.deadline.has_value() && *lease.deadline <= now.time) {
+        end(lease, State::timed_out, Reason::queue_timeout,
+            "queue_timeout_seconds passed before there was room", now);
+      } else {
+        end(lease, State::expired, Reason::client_silent,
+            fmt::format("nobody asked for it for {} s", config_.silence.count() / 1000), now);
+      }
+      break;
+    case State::granted:
+      end(lease, State::expired, Reason::not_confirmed,
+          "not confirmed in time; reserve again with the same key, the age is kept", now);
+      break;
+    case State::active:
+      if (!lease.wants_gpu()) {
+        forget(lease.number);
+        return;
+      }
+      if (lease.proof.has_value() && witness_.alive(*lease.proof)) {
+        if (config_.forced != Duration(0)) {
+          lease.force_by = now.time + config_.forced;
+        }
+        become(lease, State::suspect, Reason::not_renewed,
+               "not renewed in time; it counts until its processes are gone");
+      } else {
+        end(lease, State::expired, Reason::not_renewed,
+            "not renewed in time, and no process of it is known", now);
+      }
+      break;
+    case State::suspect:
+      end(lease, State::expired, Reason::forced, "not renewed for too long", now);
+      break;
+    case State::ending:
+      end(lease, State::released, Reason::forced, "its processes did not end in time", now);
+      break;
+    default: forget(lease.number); return;
+  }
+  flush(now);
+}
+
+Outcome<void> Service::drain(const Party& party, std::string_view uuid, bool drained, Now now) {
+  if (!party.admin) {
+    return std::unexpected(Refusal{.status = 403,
+                                   .code = "forbidden",
+                                   .field = "drained",
+                                   .value = std::string(uuid),
+                                   .message = fmt::format("{} may not drain devices", party.name),
+                                   .hint = "root and the role admin may"});
+  }
+  if (engine_->fleet().find_device(uuid).is_none()) {
+    return std::unexpected(Refusal{.status = 404,
+                                   .code = "invalid-field",
+                                   .field = "uuid",
+                                   .value = std::string(uuid),
+                                   .message = fmt::format("no device has the UUID {}", uuid),
+                                   .hint = "`berth gpus` lists the devices"});
+  }
+  const std::string name(uuid);
+  if (drained == drained_.contains(name)) {
+    return {};
+  }
+  if (drained) {
+    drained_.insert(name);
+  } else {
+    drained_.erase(name);
+  }
+  dirty_.emplace("drained", name);
+  for (auto& [node_name, node] : nodes_) {
+    for (core::Device& device : node.devices) {
+      if (device.uuid == name) {
+        device.cordoned = drained;
+      }
+    }
+  }
+  events_.push_back({drained ? "drained" : "undrained", "", name, party.name});
+  run(core::DeviceCordoned{name, drained}, now);
+  return {};
+}
+
+Result<void> Service::set_queues(core::QueueConfig queues, Now now) {
+  config_.queues = queues;
+  run(core::QueuesChanged{std::move(queues)}, now);
+  return {};
+}
+
+}  // namespace berth::lease
