@@ -149,6 +149,8 @@ void Disk::take_back_commit() {
 
 int Disk::last_error() const { return impl_->tap.last_error; }
 
+int Disk::read_error() const { return impl_->tap.read_error; }
+
 Result<void> make_directory(const std::string& directory) {
   if (::mkdir(directory.c_str(), 0700) != 0) {
     if (errno == EEXIST) {

@@ -55,6 +55,8 @@ class Disk {
 
   // The errno of the last step that failed; 0 if none did.
   int last_error() const;
+  // That of the last read that failed, which SQLite may take for damage of the file.
+  int read_error() const;
 
  private:
   struct Impl;

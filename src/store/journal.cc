@@ -30,6 +30,11 @@ Error refused(const Disk& disk, std::string_view why, std::string_view next) {
 }
 
 Error damaged(const Disk& disk, std::string_view what) {
+  if (disk.read_error() != 0) {
+    return {ErrorCode::unavailable,
+            fmt::format("cannot read '{}': {}: look for errors of the disk in the kernel's log",
+                        disk.path(kJournalFile), strerror(disk.read_error()))};
+  }
   return refused(disk, fmt::format("is damaged: {}", what),
                  fmt::format("Restore {} and {} together from a backup, or move both aside to "
                              "start with an empty ledger (work that runs is then not known to it)",
@@ -198,7 +203,12 @@ Journal::Impl::Impl(Disk& disk)
 
 void Journal::Impl::trust() {
   sqlite3_db_config(db_.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
-  db_.exec("PRAGMA journal_mode=WAL");  // a restored copy may have another one
+  // A restored copy may not have a log yet. What that changes lies within one sector of the file,
+  // so no second file is needed that a crash would leave.
+  if (db_.execAndGet("PRAGMA journal_mode").getString() != "wal") {
+    db_.exec("PRAGMA journal_mode=MEMORY");
+    db_.exec("PRAGMA journal_mode=WAL");
+  }
 }
 
 void Journal::Impl::prepare() {
@@ -334,8 +344,9 @@ Journal::Journal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Journal::~Journal() = default;
 
 Result<void> Journal::create(Disk& disk) {
-  TRY_VOID(disk.remove(kDraftFile));
-  TRY_VOID(disk.remove(fmt::format("{}-journal", kDraftFile)));
+  for (const std::string_view rest : {"", "-wal", "-journal"}) {
+    TRY_VOID(disk.remove(fmt::format("{}{}", kDraftFile, rest)));
+  }
   try {
     SQLite::Database db(disk.path(kDraftFile), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE,
                         kBusyMs, disk.vfs());
@@ -347,6 +358,7 @@ Result<void> Journal::create(Disk& disk) {
     db.exec(fmt::format("PRAGMA user_version={}", newest_format()));
     found_journal(db);
     db.exec("COMMIT");
+    db.exec("PRAGMA journal_mode=WAL");
   } catch (const SQLite::Exception& exception) {
     return trouble(disk, "make", exception);
   }

@@ -16,10 +16,6 @@ namespace berth::store {
 
 namespace {
 
-// Superseded rows are deleted so many at a time: they mostly lie side by side, and a page that is
-// written for one of them costs the same as for all of them.
-constexpr std::size_t kSweepRows = 128;
-
 constexpr std::int64_t kFrameBytes = 4'096 + 24;
 constexpr std::int64_t kLogHeaderBytes = 32;
 
@@ -150,10 +146,11 @@ Result<std::vector<Record>> Store::Impl::load() {
 }
 
 std::vector<Superseded> Store::Impl::next_sweep(std::size_t rows) const {
-  const std::int64_t beyond = index_.superseded_rows() - options_.slack_rows;
-  const std::size_t step = std::max(kSweepRows, 2 * rows);
-  return beyond < static_cast<std::int64_t>(kSweepRows) ? std::vector<Superseded>()
-                                                        : index_.oldest(step);
+  if (index_.superseded_rows() < options_.slack_rows + options_.sweep_rows) {
+    return {};
+  }
+  // A commit that adds more than a step takes more than a step away, so that none falls behind.
+  return index_.oldest(std::max(static_cast<std::size_t>(options_.sweep_rows), 2 * rows));
 }
 
 Result<void> Store::Impl::commit(std::span<const Record> records) {
@@ -202,8 +199,9 @@ Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store::~Store() = default;
 
 Result<std::unique_ptr<Store>> Store::open(StoreOptions options) {
-  ASSERT(options.slack_rows >= 0 && options.checkpoint_pages >= 1, options.slack_rows,
-         options.checkpoint_pages);
+  ASSERT(options.slack_rows >= 0 && options.sweep_rows >= 1, options.slack_rows,
+         options.sweep_rows);
+  ASSERT(options.checkpoint_pages >= 1, options.checkpoint_pages);
   TRY_VOID(make_directory(options.directory));
   TRY(DirectoryLock lock, DirectoryLock::take(fmt::format("{}/{}", options.directory, kLockFile)));
   auto impl = std::make_unique<Impl>(std::move(options), std::move(lock));

@@ -43,10 +43,14 @@ struct Record {
 };
 
 struct StoreOptions {
-  std::string directory;            // made, for the owner alone, if it does not exist
-  std::int64_t slack_rows = 4'096;  // superseded rows kept before sweeping begins; at least 0
-  std::int64_t checkpoint_pages =
-      1'000;                    // of log before tidy() moves them into the file; at least 1
+  std::string directory;  // made, for the owner alone, if it does not exist
+  // Superseded rows are swept by a commit when there are `slack_rows + sweep_rows` of them,
+  // `sweep_rows` at a time. They mostly lie side by side, and a page that is written for one of
+  // them costs the same as for all of them. At least 0 and 1.
+  std::int64_t slack_rows = 4'096;
+  std::int64_t sweep_rows = 128;
+  // Pages of log that make tidy() move them into the file. At least 1.
+  std::int64_t checkpoint_pages = 1'000;
   FaultHook* faults = nullptr;  // must outlive the store
 };
 

@@ -13,15 +13,23 @@ namespace berth::store {
 struct Tap {
   FaultHook* faults = nullptr;
   int last_error = 0;                           // the errno of the last step that failed
+  int read_error = 0;                           // of the last read that failed
   std::optional<std::int64_t> commit_begins{};  // the first place in the log written for a commit
 
   // To be asked before the step is made.
   DiskFault before(const DiskStep& step) {
     const DiskFault fault = faults == nullptr ? DiskFault() : faults->before(step);
     if (fault.error != 0) {
-      last_error = fault.error;
+      failed(step.deed, fault.error);
     }
     return fault;
+  }
+
+  void failed(DiskDeed deed, int error) {
+    last_error = error;
+    if (deed == DiskDeed::read) {
+      read_error = error;
+    }
   }
 
   // To be told after it was made.

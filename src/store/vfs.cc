@@ -46,9 +46,9 @@ static_assert(sizeof(File) % 8 == 0 && alignof(File) <= 8, "SQLite aligns to 8 b
 File* file_of(sqlite3_file* file) { return reinterpret_cast<File*>(file); }
 
 // Remembers why, before anything else overwrites errno.
-int noted(File* file, int code) {
+int noted(File* file, DiskDeed deed, int code) {
   if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) {
-    file->tap->last_error = errno;
+    file->tap->failed(deed, errno);
   }
   return code;
 }
@@ -63,7 +63,7 @@ int read_file(sqlite3_file* base, void* to, int amount, sqlite3_int64 offset) {
   if (file->tap->before(step).error != 0) {
     return SQLITE_IOERR_READ;
   }
-  return noted(file, file->methods()->xRead(file->below(), to, amount, offset));
+  return noted(file, DiskDeed::read, file->methods()->xRead(file->below(), to, amount, offset));
 }
 
 int write_file(sqlite3_file* base, const void* from, int amount, sqlite3_int64 offset) {
@@ -85,7 +85,8 @@ int write_file(sqlite3_file* base, const void* from, int amount, sqlite3_int64 o
     }
     return fault.error == ENOSPC ? SQLITE_FULL : SQLITE_IOERR_WRITE;
   }
-  const int code = noted(file, file->methods()->xWrite(file->below(), from, amount, offset));
+  const int code =
+      noted(file, DiskDeed::write, file->methods()->xWrite(file->below(), from, amount, offset));
   if (code == SQLITE_OK) {
     tap->after(step);
   }
@@ -98,7 +99,7 @@ int truncate_file(sqlite3_file* base, sqlite3_int64 size) {
   if (file->tap->before(step).error != 0) {
     return SQLITE_IOERR_TRUNCATE;
   }
-  const int code = noted(file, file->methods()->xTruncate(file->below(), size));
+  const int code = noted(file, DiskDeed::truncate, file->methods()->xTruncate(file->below(), size));
   if (code == SQLITE_OK) {
     file->tap->after(step);
   }
@@ -111,7 +112,7 @@ int sync_file(sqlite3_file* base, int flags) {
   if (file->tap->before(step).error != 0) {
     return SQLITE_IOERR_FSYNC;
   }
-  const int code = noted(file, file->methods()->xSync(file->below(), flags));
+  const int code = noted(file, DiskDeed::sync, file->methods()->xSync(file->below(), flags));
   if (code == SQLITE_OK) {
     file->tap->after(step);
   }
@@ -120,12 +121,12 @@ int sync_file(sqlite3_file* base, int flags) {
 
 int file_size(sqlite3_file* base, sqlite3_int64* size) {
   File* file = file_of(base);
-  return noted(file, file->methods()->xFileSize(file->below(), size));
+  return noted(file, DiskDeed::read, file->methods()->xFileSize(file->below(), size));
 }
 
 int lock_file(sqlite3_file* base, int level) {
   File* file = file_of(base);
-  return noted(file, file->methods()->xLock(file->below(), level));
+  return noted(file, DiskDeed::write, file->methods()->xLock(file->below(), level));
 }
 
 int unlock_file(sqlite3_file* base, int level) {
