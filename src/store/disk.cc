@@ -75,6 +75,12 @@ std::int64_t Disk::size(std::string_view file) const {
   return ::stat(path(file).c_str(), &found) == 0 ? found.st_size : 0;
 }
 
+Result<void> Disk::make(std::string_view file) {
+  const Descriptor descriptor(
+      ::open(path(file).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  return descriptor.ok() ? success() : unavailable("make", path(file), errno);
+}
+
 Result<void> Disk::rename(std::string_view from, std::string_view to) {
   const int error = impl_->tap.step({.deed = DiskDeed::rename, .file = from, .to = to},
                                     [&] { return ::rename(path(from).c_str(), path(to).c_str()); });

@@ -38,6 +38,9 @@ class Disk {
   // Bytes; 0 where there is no such file.
   std::int64_t size(std::string_view file) const;
 
+  // Makes an empty file for the owner alone. Errors: unavailable.
+  Result<void> make(std::string_view file);
+
   // Errors: unavailable, the message names the file and what the system said.
   Result<void> rename(std::string_view from, std::string_view to);
   Result<void> remove(std::string_view file);  // nothing, if it does not exist

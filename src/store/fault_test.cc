@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "store/files_test.h"
 #include "store/model_test.h"
 #include "store/store.h"
 #include "store/temporary_directory_test.h"
@@ -82,6 +83,9 @@ class BrokenDisk : public testing::TestWithParam<Fault> {
       ASSERT_GT(disk_.failed, failed) << "failed by itself: " << done.error().to_string();
       ASSERT_LT(tries, 100);
       expect_holds(store, model);
+      if (disk_.until == disk_.from + 1) {
+        expect_gone_after_kill(model);
+      }
     }
     model.apply(records);
   }
@@ -92,12 +96,22 @@ class BrokenDisk : public testing::TestWithParam<Fault> {
     ASSERT_EQ(*loaded, model.records());
   }
 
+  // A process killed right after a commit failed must not find it done when it comes back.
+  void expect_gone_after_kill(const Model& model) {
+    const TemporaryDirectory copy;
+    write_files(copy.path(), read_files(directory_));
+    Result<std::unique_ptr<Store>> opened = Store::open(brisk_options(copy.path()));
+    ASSERT_TRUE(opened.ok()) << opened.error().to_string();
+    expect_holds(**opened, model);
+  }
+
   // The whole history while steps `from` to `until - 1` fail. Returns how many steps there were.
   std::size_t play(std::size_t from, std::size_t until) {
     disk_.steps = 0;
     disk_.from = from;
     disk_.until = until;
     const TemporaryDirectory directory;
+    directory_ = directory.path();
     Model model;
     {
       const std::unique_ptr<Store> store = open(directory);
@@ -118,6 +132,7 @@ class BrokenDisk : public testing::TestWithParam<Fault> {
 
   History history_ = make_history(24, 2);
   FailingDisk disk_;
+  std::string directory_;
 };
 
 TEST_P(BrokenDisk, LosesAndKeepsNothingByMistakeWhicheverSingleStepFails) {

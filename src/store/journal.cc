@@ -234,17 +234,10 @@ Result<void> Journal::Impl::check_form() {
 }
 
 Result<void> Journal::Impl::check_schema() {
-  SQLite::Statement schema(db_, "SELECT sql FROM sqlite_schema");
+  SQLite::Statement schema(db_, "SELECT group_concat(sql, ';') FROM sqlite_schema");
   const std::string_view expected = formats()[static_cast<std::size_t>(version_)].schema;
-  int count = 0;
-  while (schema.executeStep()) {
-    ++count;
-    if (schema.getColumn(0).getString() != expected) {
-      return damaged(disk_, fmt::format("it does not have the table of format {}", version_));
-    }
-  }
-  if (count != 1) {
-    return damaged(disk_, fmt::format("it has {} tables instead of one", count));
+  if (!schema.executeStep() || schema.getColumn(0).getString() != expected) {
+    return damaged(disk_, fmt::format("it has not just the table of format {}", version_));
   }
   return success();
 }
@@ -347,9 +340,9 @@ Result<void> Journal::create(Disk& disk) {
   for (const std::string_view rest : {"", "-wal", "-journal"}) {
     TRY_VOID(disk.remove(fmt::format("{}{}", kDraftFile, rest)));
   }
+  TRY_VOID(disk.make(kDraftFile));  // SQLite would let everybody read it
   try {
-    SQLite::Database db(disk.path(kDraftFile), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE,
-                        kBusyMs, disk.vfs());
+    SQLite::Database db(disk.path(kDraftFile), SQLite::OPEN_READWRITE, kBusyMs, disk.vfs());
     db.exec("PRAGMA locking_mode=EXCLUSIVE");
     db.exec("PRAGMA journal_mode=MEMORY");  // the draft counts only once it is whole and renamed
     db.exec("PRAGMA page_size=4096");

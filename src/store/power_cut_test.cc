@@ -1,7 +1,6 @@
 // What a power cut leaves, at every step of a history: writes that were synced are there, of the
 // others any part may be.
 
-#include <fstream>
 #include <map>
 #include <memory>
 #include <random>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "store/files_test.h"
 #include "store/model_test.h"
 #include "store/store.h"
 #include "store/temporary_directory_test.h"
@@ -43,6 +43,12 @@ class Recorder : public FaultHook {
 // A disk that may forget what was not synced.
 class ModelDisk {
  public:
+  explicit ModelDisk(const Files& files) : kept_(files) {
+    for (const auto& [name, bytes] : files) {
+      seen_[name].bytes = bytes;
+    }
+  }
+
   void apply(const Event& event) {
     switch (event.deed) {
       case DiskDeed::read: break;
@@ -74,8 +80,8 @@ class ModelDisk {
   }
 
   // What a killed process leaves: everything.
-  std::map<std::string, std::string> after_kill() const {
-    std::map<std::string, std::string> files;
+  Files after_kill() const {
+    Files files;
     for (const auto& [name, content] : seen_) {
       std::string& bytes = files[name] = content.bytes;
       for (const Event& pending : content.pending) {
@@ -86,12 +92,12 @@ class ModelDisk {
   }
 
   // What a power cut leaves if nothing was kept that need not be.
-  std::map<std::string, std::string> after_cut() const { return kept_; }
+  Files after_cut() const { return kept_; }
 
   // … and if of every sector that was not synced chance decided.
-  std::map<std::string, std::string> after_cut(std::mt19937& random) const {
+  Files after_cut(std::mt19937& random) const {
     const bool names_kept = random() % 2 == 0;
-    std::map<std::string, std::string> files = kept_;
+    Files files = kept_;
     if (names_kept) {
       files.clear();
       for (const auto& [name, content] : seen_) {
@@ -147,15 +153,9 @@ class ModelDisk {
     }
   }
 
-  std::map<std::string, Content> seen_;      // what programs see
-  std::map<std::string, std::string> kept_;  // what is certainly there after a cut
+  std::map<std::string, Content> seen_;  // what programs see
+  Files kept_;                           // what is certainly there after a cut
 };
-
-void write_files(const std::string& directory, const std::map<std::string, std::string>& files) {
-  for (const auto& [name, bytes] : files) {
-    std::ofstream(directory + "/" + name, std::ios::binary) << bytes;
-  }
-}
 
 class PowerCut : public testing::Test {
  protected:
@@ -177,8 +177,7 @@ class PowerCut : public testing::Test {
   }
 
   // Opens what is left; the commits that had returned must be there, and at most the one beyond.
-  void expect_prefix(const std::map<std::string, std::string>& files, std::size_t commits,
-                     const std::string& where) {
+  void expect_prefix(const Files& files, std::size_t commits, const std::string& where) {
     ++images_;
     const TemporaryDirectory directory;
     write_files(directory.path(), files);
@@ -193,7 +192,7 @@ class PowerCut : public testing::Test {
   }
 
   void cut_everywhere(int random_cuts) {
-    ModelDisk disk;
+    ModelDisk disk({});
     for (std::size_t i = 0; i < recorder_.events.size() && !HasFatalFailure(); ++i) {
       const Event& event = recorder_.events[i];
       disk.apply(event);
