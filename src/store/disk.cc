@@ -75,7 +75,7 @@ std::int64_t Disk::size(std::string_view file) const {
   return ::stat(path(file).c_str(), &found) == 0 ? found.st_size : 0;
 }
 
-Result<void> Disk::make(std::string_view file) {
+Result<void> Disk::make(std::string_view file) const {
   const Descriptor descriptor(
       ::open(path(file).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   return descriptor.ok() ? success() : unavailable("make", path(file), errno);

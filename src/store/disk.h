@@ -39,7 +39,7 @@ class Disk {
   std::int64_t size(std::string_view file) const;
 
   // Makes an empty file for the owner alone. Errors: unavailable.
-  Result<void> make(std::string_view file);
+  Result<void> make(std::string_view file) const;
 
   // Errors: unavailable, the message names the file and what the system said.
   Result<void> rename(std::string_view from, std::string_view to);

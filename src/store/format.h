@@ -11,7 +11,7 @@
 #include <span>
 #include <string_view>
 
-namespace SQLite {
+namespace SQLite {  // NOLINT(readability-identifier-naming): its own name
 class Database;
 }
 

@@ -8,7 +8,7 @@
 
 #include "store/row.h"
 
-namespace SQLite {
+namespace SQLite {  // NOLINT(readability-identifier-naming): its own name
 class Database;
 }
 

@@ -33,7 +33,7 @@ struct Tap {
   }
 
   // To be told after it was made.
-  void after(const DiskStep& step) {
+  void after(const DiskStep& step) const {
     if (faults != nullptr) {
       faults->after(step);
     }
