@@ -37,7 +37,8 @@ bool in_pod(const Processes& processes, std::int64_t pid, const std::string& uid
 }
 
 bool by_environment(const Processes& processes, std::int64_t pid, const Proof& proof) {
-  return processes.environment(pid).lease == proof.lease && processes.uid(pid) == proof.uid;
+  return !proof.lease.empty() && processes.environment(pid).lease == proof.lease &&
+         processes.uid(pid) == proof.uid;
 }
 
 // A group or session keeps its leader's pid as long as it has members. If that pid now belongs to
@@ -130,9 +131,10 @@ class Judge {
   bool settle_by_ancestors(const Process& process, Attribution& answer) const {
     const Process* at = &process;
     for (int step = 0; at != nullptr && step < kMostAncestors; ++step) {
-      if (const auto found = confirmed_.find(at->key); found != confirmed_.end())
+      if (const auto found = confirmed_.find(at->key); found != confirmed_.end()) {
         return settle(answer, one_of(found->second, process.key.pid),
                       at == &process ? Evidence::process : Evidence::ancestor);
+      }
       at = processes_.find(at->parent);
     }
     return false;

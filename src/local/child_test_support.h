@@ -146,7 +146,7 @@ class Subreaper {
 class TestFolder {
  public:
   TestFolder() {
-    std::string pattern = testing::TempDir() + "/berth_local_XXXXXX";
+    std::string pattern = testing::TempDir() + "berth_local_XXXXXX";
     folder_ = mkdtemp(pattern.data());
   }
   ~TestFolder() { std::filesystem::remove_all(folder_); }

@@ -4,37 +4,15 @@
 #include <charconv>
 #include <cstdio>
 #include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "local/files.h"
 
 namespace berth::local {
 
 namespace {
-
-// Of processes, /proc gives files without size; an environment may be large, and the part that
-// matters may be at its end.
-constexpr std::size_t kMostBytes = std::size_t{4} << 20;
-
-std::optional<std::string> read_file(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
-  std::string text;
-  std::size_t filled = 0;
-  ssize_t got = 0;
-  do {
-    if (filled + 1024 > text.size()) text.resize(std::max<std::size_t>(4096, text.size() * 2));
-    got = read(fd, text.data() + filled, text.size() - filled);
-    if (got > 0) filled += static_cast<std::size_t>(got);
-  } while (got > 0 && filled < kMostBytes);
-  close(fd);
-  if (got < 0) return std::nullopt;
-  text.resize(filled);
-  return text;
-}
 
 // The next part of `text` up to `end`, which is taken away with it.
 std::string_view take(std::string_view& text, char end) {
