@@ -1,6 +1,7 @@
 #include "net/client.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include "net/response_parser.h"
 #include "net/socket.h"
 #include "net/target.h"
+#include "net/tls.h"
 #include "net/transport.h"
 
 namespace berth::net {
@@ -62,6 +64,7 @@ struct Client::Impl {
   Address address;
   ClientOptions options;
   std::unique_ptr<Transport> transport;
+  std::shared_ptr<const TlsClient> tls;  // https only
   bool interrupted = false;
   bool reused = false;  // the connection has served a call before
   std::array<char, std::size_t{16} * 1024> buffer{};
@@ -70,7 +73,9 @@ struct Client::Impl {
     return {.until = now_ms() + timeout.count(), .interrupt_fd = options.interrupt_fd};
   }
 
+  Result<void> check_token() const;
   Result<void> connect();
+  Result<void> start_tls(const Patience& patience);
   Result<void> connect_unix(const Patience& patience);
   Result<void> connect_tcp(const Patience& patience);
   Result<void> connect_one(int fd, const sockaddr* name, socklen_t size, const Patience& patience);
@@ -105,11 +110,54 @@ Error Client::Impl::gave_up(Woken woken, std::string_view doing) {
                fmt::format("{} did not answer in time while {} it", text, doing)};
 }
 
+Result<void> Client::Impl::check_token() const {
+  in_addr four{};
+  const std::string& host = address.host;
+  const bool this_machine =
+      host == "localhost" || host == "::1" ||
+      (::inet_pton(AF_INET, host.c_str(), &four) == 1 && (ntohl(four.s_addr) >> 24U) == 127);
+  if (options.token.empty()) return success();
+  if (address.scheme == Address::Scheme::http && !this_machine) {
+    return invalid_argument(
+        fmt::format("a token is not sent to {} in plain text; use https://", text));
+  }
+  if (!is_clean(options.token, false)) {
+    return invalid_argument("the token holds a space or a line end; give it as it was made");
+  }
+  return success();
+}
+
 Result<void> Client::Impl::connect() {
   const Patience patience = this->patience(options.connect_timeout);
   reused = false;
   if (address.scheme == Address::Scheme::unix_socket) return connect_unix(patience);
-  return connect_tcp(patience);
+  TRY_VOID(connect_tcp(patience));
+  if (address.scheme == Address::Scheme::https) return start_tls(patience);
+  return success();
+}
+
+Result<void> Client::Impl::start_tls(const Patience& patience) {
+  if (!tls) {
+    TRY(tls, TlsClient::load(options.ca_file));
+  }
+  transport = tls->connect(transport->release(), address.host);
+  while (true) {
+    switch (transport->handshake().status) {
+      case IoResult::Status::done: return success();
+      case IoResult::Status::want_read: TRY_VOID(wait(POLLIN, patience, "greeting")); break;
+      case IoResult::Status::want_write: TRY_VOID(wait(POLLOUT, patience, "greeting")); break;
+      case IoResult::Status::closed:
+      case IoResult::Status::failed: {
+        const std::string why = transport->why();
+        transport.reset();
+        return unavailable(
+            fmt::format("no TLS connection to {}: {}. Check that this is the right "
+                        "port; a certificate that no known authority has signed is "
+                        "trusted by giving the authority's file",
+                        text, why));
+      }
+    }
+  }
 }
 
 Result<void> Client::Impl::connect_one(int fd, const sockaddr* name, socklen_t size,
@@ -238,12 +286,10 @@ Result<std::string> Client::Impl::request_text(const Call& call) const {
   return request + "\r\n" + call.body;
 }
 
-// The server may have closed the connection since the last call.
+// The server may have closed the connection since the last call. Under TLS there may be something
+// to read that is no answer, so a look at the descriptor does not tell.
 void Client::Impl::drop_stale() {
-  if (transport &&
-      wait_for(transport->fd(), POLLIN, {.until = 0, .interrupt_fd = -1}) != Woken::late) {
-    transport.reset();
-  }
+  if (transport && transport->read(buffer).status != IoResult::Status::want_read) transport.reset();
 }
 
 Result<void> Client::Impl::begin(const Call& call, const Patience& patience) {
@@ -310,6 +356,7 @@ Result<Client> Client::connect(const std::string& address, ClientOptions options
   TRY(impl->address, parse_url(address));
   impl->text = printable(address);
   impl->options = std::move(options);
+  TRY_VOID(impl->check_token());
   TRY_VOID(impl->connect());
   return Client(std::move(impl));
 }

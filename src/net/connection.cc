@@ -1,13 +1,13 @@
 #include "net/connection.h"
 
 #include <algorithm>
-#include <ctime>
 #include <sys/epoll.h>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "net/reply.h"
+#include "net/response_text.h"
 #include "net/target.h"
 
 namespace berth::net {
@@ -20,32 +20,8 @@ constexpr std::size_t kAheadBytes = std::size_t{16} * 1024;
 // What a client may send after its last answer before it is cut off.
 constexpr std::uint32_t kLingerBytes = 1024 * 1024;
 
-std::string http_date() {
-  const time_t now = ::time(nullptr);
-  tm parts{};
-  gmtime_r(&now, &parts);
-  static constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-  static constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                            "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT", kDays[parts.tm_wday], parts.tm_mday,
-                     kMonths[parts.tm_mon], parts.tm_year + 1900, parts.tm_hour, parts.tm_min,
-                     parts.tm_sec);
-}
-
-// No handler can write a header of its own making into another one.
-void put_header(std::string& out, std::string_view name, std::string_view value) {
-  for (const auto& [text, end] : {std::pair{name, ": "}, std::pair{value, "\r\n"}}) {
-    for (const char c : text) {
-      out += c == '\r' || c == '\n' || c == '\0' ? ' ' : c;
-    }
-    out += end;
-  }
-}
-
 // Gives the memory back; clear() would keep it.
 void release(std::string& text) { std::string().swap(text); }
-
-bool has_no_body(int status) { return status == 204 || status == 304; }
 
 }  // namespace
 
@@ -293,20 +269,9 @@ void Connection::fail(const ErrorText& text, std::string_view further_header) {
   flush();
 }
 
-void Connection::put_head(const Response& response, std::string_view length_header) {
-  out_ += fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\n", response.status,
-                      reason_phrase(response.status), http_date());
-  if (!response.content_type.empty()) put_header(out_, "Content-Type", response.content_type);
-  for (const auto& [name, value] : response.headers) {
-    put_header(out_, name, value);
-  }
-  out_ += length_header;
-  if (!keep_alive_) {
-    out_ += "Connection: close\r\n";
-  } else if (!chunked_) {
-    out_ += "Connection: keep-alive\r\n";  // HTTP/1.0 has to be told
-  }
-  out_ += "\r\n";
+void Connection::put_head(const Response& response, std::string_view length) {
+  put_response_head(out_, response,
+                    {.length = length, .keep_alive = keep_alive_, .http10 = !chunked_});
 }
 
 void Connection::put_response(const Response& response) {
@@ -481,11 +446,16 @@ void Connection::wind_up() {
   }
 }
 
-void Connection::disown(const Caller& caller) {
-  if (caller_.get() == &caller && !local_ &&
-      (phase_ == Phase::handling || phase_ == Phase::streaming)) {
-    close(true);
-  }
+void Connection::disown() {
+  const std::shared_ptr<Exchange> exchange = exchange_;
+  if (exchange == nullptr) return;
+  exchange->leave();
+  end_stream(exchange, {});
+  answer(exchange, error_response({.status = 401,
+                                   .code = "unauthenticated",
+                                   .message = "the token was removed while the request waited",
+                                   .hint = "what it asked may have been done; a new token is "
+                                           "needed to find out"}));
 }
 
 void Connection::close(bool left) {

@@ -53,8 +53,8 @@ class Connection : public Watcher, public std::enable_shared_from_this<Connectio
   void wind_up();
   // At once, without an answer. `left`: on the client's side or for a fault of its own.
   void close(bool left);
-  // The token of `caller` is gone: what it has open is closed.
-  void disown(const Caller& caller);
+  // Its caller's token is gone: what is open is closed.
+  void disown();
 
   // From Exchange.
   void answer(const std::shared_ptr<Exchange>& exchange, const Response& response);
@@ -91,7 +91,7 @@ class Connection : public Watcher, public std::enable_shared_from_this<Connectio
   void deliver();
   void fail(const ErrorText& text, std::string_view further_header = {});
   void put_response(const Response& response);
-  void put_head(const Response& response, std::string_view length_header);
+  void put_head(const Response& response, std::string_view length);
   void put_chunk(std::string_view chunk);
   void flush();
   void went_out(std::size_t bytes);

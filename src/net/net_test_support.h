@@ -115,7 +115,8 @@ class RawClient {
   std::string receive(std::string_view mark = {}) {
     std::string got;
     char buffer[4096];
-    while (mark.empty() || !got.contains(mark)) {
+    const std::int64_t until = now_ms() + 10'000;
+    while ((mark.empty() || !got.contains(mark)) && now_ms() < until) {
       const ssize_t size = ::recv(fd_.get(), buffer, sizeof buffer, 0);
       if (size <= 0) break;
       got.append(buffer, static_cast<std::size_t>(size));

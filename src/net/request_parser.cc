@@ -80,6 +80,7 @@ RequestParser::Step RequestParser::feed(std::string_view bytes) {
     const std::string_view rest = bytes.substr(step.consumed);
     const std::size_t put = my.parser.put({rest.data(), rest.size()}, my.error);
     step.consumed += put;
+    if (my.error && my.error != http::error::need_more) return {my.failure(), step.consumed};
     const bool head_done = my.parser.is_header_done();
     if (!my.told_head) {
       // Beast bounds the first line and the fields each; the limit is for both together.
@@ -89,7 +90,6 @@ RequestParser::Step RequestParser::feed(std::string_view bytes) {
       }
       my.header_left -= put;
     }
-    if (my.error && my.error != http::error::need_more) return {my.failure(), step.consumed};
     if (head_done && !my.told_head) {
       my.told_head = true;
       my.head = head_of(my.parser.get(), my.parser.keep_alive());

@@ -7,8 +7,11 @@
 #include <cstring>
 #include <exception>
 #include <future>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <sys/resource.h>
@@ -22,6 +25,8 @@
 #include "base/printable.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "net/tls.h"
+#include "net/token.h"
 
 namespace berth::net {
 
@@ -46,6 +51,24 @@ std::string user_name(std::uint32_t uid) {
     return printable(entry.pw_name);
   }
   return fmt::format("uid:{}", uid);
+}
+
+using Listeners = std::vector<std::unique_ptr<Listener>>;
+
+// A client that has vanished without a word is found: by probes while nothing is sent, and by what
+// stays unacknowledged otherwise.
+void prepare_tcp(int fd, const ServerOptions& options) {
+  const auto set = [fd](int level, int name, std::int64_t value) {
+    const int number = static_cast<int>(value);
+    ::setsockopt(fd, level, name, &number, sizeof number);
+  };
+  const std::int64_t probe_s = std::max<std::int64_t>(options.probe_after.count() / 1000, 1);
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, probe_s);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max<std::int64_t>(probe_s / 4, 1));
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, options.write_timeout.count());
 }
 
 // The I/O thread leaves signals to the threads that expect them.
@@ -77,6 +100,8 @@ struct Server::Impl final : ConnectionHost {
   std::vector<std::shared_ptr<Connection>> connections;
   std::vector<std::shared_ptr<Connection>> retired;
   std::map<std::uint32_t, std::string> users;
+  TokenSet tokens;                       // I/O thread; and so is:
+  std::shared_ptr<const TlsServer> tls;  // null: TCP is plain, on loopback only
   std::map<std::uint32_t, std::size_t> per_user;
   std::array<char, std::size_t{32} * 1024> buffer{};
   std::size_t most_connections = 0;
@@ -100,8 +125,12 @@ struct Server::Impl final : ConnectionHost {
   void retire(Connection& connection) override;
 
   Result<void> open();
-  Result<void> open_address(const std::string& text, std::vector<InheritedSocket>& inherited);
+  Result<void> open_address(const std::string& text, Listeners& inherited);
+  Result<void> check_tcp(const Listener& listener) const;
+  Result<void> load_secrets(TokenSet& new_tokens, std::shared_ptr<const TlsServer>& new_tls) const;
+  void replace_secrets(TokenSet new_tokens, std::shared_ptr<const TlsServer> new_tls);
   Result<void> begin();
+  void time_rounds();
   void accepted(const Listener& listener, int fd);
   std::shared_ptr<const Caller> local_caller(int fd);
   bool has_room_for(const Caller* local) const;
@@ -111,8 +140,9 @@ struct Server::Impl final : ConnectionHost {
   void run();
 };
 
-std::shared_ptr<const Caller> Server::Impl::bearer(std::string_view /*authorization*/) {
-  return nullptr;
+std::shared_ptr<const Caller> Server::Impl::bearer(std::string_view authorization) {
+  const std::string_view token = bearer_token(authorization);
+  return token.empty() ? nullptr : tokens.find(token);
 }
 
 void Server::Impl::deliver(Request request, Reply reply) {
@@ -198,12 +228,18 @@ void Server::Impl::accepted(const Listener& listener, int fd) {
     }
   }
   if (stop_by != 0 || !has_room_for(local.get())) {
-    refuse(fd, listener.is_unix());
+    refuse(fd, listener.is_unix() || !tls);
     return;
   }
-  if (local) ++per_user[local->uid];
-  auto connection =
-      std::make_shared<Connection>(*this, std::make_unique<Transport>(fd), std::move(local));
+  std::unique_ptr<Transport> transport;
+  if (local) {
+    ++per_user[local->uid];
+  } else {
+    prepare_tcp(fd, settings);
+    if (tls) transport = tls->accept(fd);
+  }
+  if (!transport) transport = std::make_unique<Transport>(fd);
+  auto connection = std::make_shared<Connection>(*this, std::move(transport), std::move(local));
   connection->slot = connections.size();
   connections.push_back(connection);
   open_count = connections.size();
@@ -232,35 +268,92 @@ void Server::Impl::wind_up() {
   }
 }
 
-Result<void> Server::Impl::open_address(const std::string& text,
-                                        std::vector<InheritedSocket>& inherited) {
+bool is_bound_to(const Listener& listener, const Address& address) {
+  const Address& bound = listener.address();
+  if (bound.scheme != address.scheme) return false;
+  if (listener.is_unix()) return bound.path == address.path;
+  const bool any = address.host.empty() && (bound.host == "::" || bound.host == "0.0.0.0");
+  return bound.port == address.port && (any || bound.host == address.host);
+}
+
+Result<void> Server::Impl::open_address(const std::string& text, Listeners& inherited) {
   TRY(const Address address, parse_listen(text));
-  if (address.scheme != Address::Scheme::unix_socket) {
-    return invalid_argument(fmt::format("{} cannot be listened on", printable(text)));
+  const auto found = std::ranges::find_if(
+      inherited, [&](const auto& listener) { return is_bound_to(*listener, address); });
+  if (found != inherited.end()) {
+    listeners.push_back(std::move(*found));
+    inherited.erase(found);
+    return success();
   }
-  for (auto socket = inherited.begin(); socket != inherited.end(); ++socket) {
-    TRY(auto listener, Listener::adopt({.fd = ::dup(socket->fd), .name = socket->name}));
-    if (listener->is_unix() && listener->address().path == address.path) {
-      ::close(socket->fd);
-      inherited.erase(socket);
-      listeners.push_back(std::move(listener));
-      return success();
-    }
+  if (address.scheme == Address::Scheme::unix_socket) {
+    TRY(auto listener, Listener::open_unix(address, settings.unix_mode));
+    listeners.push_back(std::move(listener));
+    return success();
   }
-  TRY(auto listener, Listener::open_unix(address, settings.unix_mode));
-  listeners.push_back(std::move(listener));
+  TRY(Listeners opened, Listener::open_tcp(address));
+  std::ranges::move(opened, std::back_inserter(listeners));
   return success();
 }
 
+Result<void> Server::Impl::check_tcp(const Listener& listener) const {
+  const std::string where = listener.address().authority();
+  if (tls == nullptr && !settings.allow_plain_loopback) {
+    return invalid_argument(fmt::format(
+        "{} is not listened on without TLS, since tokens and commands could be read and changed on "
+        "the way: give a certificate and its key, or listen on a Unix socket",
+        where));
+  }
+  if (tls == nullptr && !listener.is_loopback()) {
+    return invalid_argument(fmt::format(
+        "{} is not listened on without TLS: what is allowed in plain, for tests, is 127.0.0.1 and "
+        "[::1] only; give a certificate and its key",
+        where));
+  }
+  if (settings.token_file.empty()) {
+    return invalid_argument(
+        fmt::format("{} is not listened on without tokens, since everybody who reaches it could "
+                    "call: give a token file, or listen on a Unix socket",
+                    where));
+  }
+  return success();
+}
+
+Result<void> Server::Impl::load_secrets(TokenSet& new_tokens,
+                                        std::shared_ptr<const TlsServer>& new_tls) const {
+  if (!settings.token_file.empty()) {
+    TRY(new_tokens, TokenSet::load(settings.token_file));
+  }
+  if (settings.certificate_file.empty() != settings.key_file.empty()) {
+    return invalid_argument("a certificate and its key are given together, or neither");
+  }
+  if (!settings.certificate_file.empty()) {
+    TRY(new_tls, TlsServer::load(settings.certificate_file, settings.key_file));
+  }
+  return success();
+}
+
+void Server::Impl::replace_secrets(TokenSet new_tokens, std::shared_ptr<const TlsServer> new_tls) {
+  new_tokens.take_over(tokens);
+  tokens = std::move(new_tokens);
+  tls = std::move(new_tls);
+  users.clear();  // names may have changed, too
+  for (std::size_t i = connections.size(); i-- > 0;) {
+    const std::shared_ptr<Connection> connection = connections[i];
+    const Caller* caller = connection->caller().get();
+    if (caller != nullptr && !caller->local && !tokens.holds(*caller)) connection->disown();
+  }
+}
+
 Result<void> Server::Impl::open() {
-  std::vector<InheritedSocket> inherited = settings.inherited;
+  Listeners inherited;
+  for (const InheritedSocket& socket : settings.inherited) {
+    TRY(auto listener, Listener::adopt(socket));
+    inherited.push_back(std::move(listener));
+  }
   for (const std::string& text : settings.listen) {
     TRY_VOID(open_address(text, inherited));
   }
-  for (const InheritedSocket& socket : inherited) {
-    TRY(auto listener, Listener::adopt(socket));
-    listeners.push_back(std::move(listener));
-  }
+  std::ranges::move(inherited, std::back_inserter(listeners));
   if (listeners.empty()) {
     return invalid_argument("the server has nothing to listen on; name unix:/PATH or HOST:PORT");
   }
@@ -269,34 +362,45 @@ Result<void> Server::Impl::open() {
 
 Result<void> Server::Impl::begin() {
   most_connections = connection_limit(settings.max_connections);
+  TRY_VOID(load_secrets(tokens, tls));
   TRY(io, Loop::make());
   TRY_VOID(open());
   for (const auto& listener : listeners) {
-    names.push_back("unix:" + listener->address().path);
+    const Address& address = listener->address();
+    if (listener->is_unix()) {
+      names.push_back("unix:" + address.path);
+    } else {
+      TRY_VOID(check_tcp(*listener));
+      names.push_back((tls ? "https://" : "http://") + address.authority());
+    }
     TRY_VOID(listener->start(
         *io, [this](const Listener& from, int fd) { accepted(from, fd); },
         [this] { ++refused_count; }));
   }
+  time_rounds();
+  const SignalsBlocked blocked;
+  thread = std::thread([this] { run(); });
+  return success();
+}
+
+// The clock is looked at often enough for the shortest time-out, and only while somebody is
+// connected.
+void Server::Impl::time_rounds() {
   std::int64_t shortest = 4000;
   for (const Duration timeout :
        {settings.idle_timeout, settings.header_timeout, settings.body_timeout,
         settings.write_timeout, settings.linger, settings.stop_grace, settings.heartbeat}) {
     if (timeout.count() > 0) shortest = std::min(shortest, timeout.count());
   }
-  io->every(
-      std::max<std::int64_t>(shortest / 4, 5),
-      [this] {
-        return stop_by != 0 || !connections.empty() ||
-               std::ranges::any_of(listeners, [](const auto& one) { return one->is_paused(); });
-      },
-      [this] { tick(); });
+  const auto wanted = [this] {
+    return stop_by != 0 || !connections.empty() ||
+           std::ranges::any_of(listeners, [](const auto& one) { return one->is_paused(); });
+  };
+  io->every(std::max<std::int64_t>(shortest / 4, 5), wanted, [this] { tick(); });
   io->after_round([this] {
     retired.clear();
     if (stop_by != 0 && connections.empty()) io->quit();
   });
-  const SignalsBlocked blocked;
-  thread = std::thread([this] { run(); });
-  return success();
 }
 
 void Server::Impl::run() {
@@ -327,7 +431,20 @@ void Server::stop() {
   impl_->io->mailbox()->close();
 }
 
-Result<void> Server::reload() { return success(); }
+Result<void> Server::reload() {
+  TokenSet tokens;
+  std::shared_ptr<const TlsServer> tls;
+  TRY_VOID(impl_->load_secrets(tokens, tls));
+  const auto done = std::make_shared<std::promise<void>>();
+  const std::future<void> applied = done->get_future();
+  impl_->io->mailbox()->post(
+      [this, done, tokens = std::move(tokens), tls = std::move(tls)]() mutable {
+        impl_->replace_secrets(std::move(tokens), std::move(tls));
+        done->set_value();
+      });
+  applied.wait();
+  return success();
+}
 
 std::vector<std::string> Server::addresses() const { return impl_->names; }
 
@@ -339,7 +456,5 @@ ServerCounts Server::counts() const {
           .bad_requests = impl_->bad_count,
           .cut_off = impl_->cut_count};
 }
-
-std::vector<InheritedSocket> take_inherited_sockets() { return {}; }
 
 }  // namespace berth::net

@@ -69,6 +69,7 @@ struct ServerOptions {
   Duration body_timeout{30'000};
   Duration write_timeout{30'000};  // without one byte taken by the client
   Duration linger{2'000};          // to take what a client still sends after its last answer
+  Duration probe_after{60'000};    // TCP: of silence, then up to as long again; at least a second
   Duration heartbeat{15'000};      // contract leases 3.1: comment line in event streams; 0: none
   Duration stop_grace{1'000};      // stop() waits as long for answers to leave
 };

@@ -129,14 +129,5 @@ TEST(Server, StoppingAnswersWhatWaitsWith503) {
   EXPECT_TRUE(answer.contains("not-ready")) << answer;
 }
 
-TEST(Client, SaysThatNoDaemonListensAndWhatToDo) {
-  const TempFolder folder;
-  const Result<Client> client = Client::connect("unix:" + folder.file("none.sock"));
-  ASSERT_FALSE(client.ok());
-  EXPECT_EQ(client.error().code(), ErrorCode::unavailable);
-  EXPECT_EQ(client.error().message(),
-            "no daemon listens on " + folder.file("none.sock") + ": start one with `berth serve`");
-}
-
 }  // namespace
 }  // namespace berth::net

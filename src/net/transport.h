@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace berth::net {
 
@@ -32,7 +33,10 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  int fd() const { return fd_; }
+  virtual int fd() const { return fd_; }
+
+  // Gives the descriptor away.
+  int release() { return std::exchange(fd_, -1); }
 
   // What must be said before the first byte; done at once without TLS.
   virtual IoResult handshake();
