@@ -5,6 +5,8 @@
 #include <boost/beast/http/string_body.hpp>
 #include <utility>
 
+#include "net/beast.h"
+
 namespace berth::net {
 
 namespace {
@@ -78,7 +80,10 @@ RequestParser::Step RequestParser::feed(std::string_view bytes) {
   Step step;
   while (!my.parser.is_done()) {
     const std::string_view rest = bytes.substr(step.consumed);
-    const std::size_t put = my.parser.put({rest.data(), rest.size()}, my.error);
+    if (my.told_head && my.parser.chunked() && rest.size() < kShortestChunkedEnd) {
+      return {State::body, step.consumed};
+    }
+    const std::size_t put = beast_put(my.parser, rest, my.error);
     step.consumed += put;
     if (my.error && my.error != http::error::need_more) return {my.failure(), step.consumed};
     const bool head_done = my.parser.is_header_done();

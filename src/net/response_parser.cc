@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "net/beast.h"
+
 namespace berth::net {
 
 namespace {
@@ -54,7 +56,11 @@ ResponseParser::State ResponseParser::feed(std::string_view bytes) {
   Impl& my = *impl_;
   my.pending += bytes;
   while (!my.pending.empty() && !my.parser->is_done()) {
-    const std::size_t put = my.parser->put({my.pending.data(), my.pending.size()}, my.error);
+    if (my.parser->is_header_done() && my.parser->chunked() &&
+        my.pending.size() < kShortestChunkedEnd) {
+      break;
+    }
+    const std::size_t put = beast_put(*my.parser, my.pending, my.error);
     my.pending.erase(0, put);
     // 100 Continue and its like come before the answer.
     if (!my.error && my.parser->is_done() && my.parser->get().result_int() < 200) {
