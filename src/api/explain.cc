@@ -87,7 +87,7 @@ Value explain_value(const lease::Service& service, const lease::Ask& ask, const 
   value.set("message", verdict.summary.empty() && lease != nullptr ? Value(lease->message)
                                                                    : Value(verdict.summary));
   if (lease != nullptr) {
-    const auto position = service.position(*lease);
+    const auto position = service.position(*lease, verdict);
     value.set("position", position.has_value() ? Value(position->index) : Value());
     value.set("of", position.has_value() ? Value(position->of) : Value());
     value.set("queued_at", time_text(lease->queued_wall));

@@ -103,9 +103,8 @@ std::string_view verdict_name(State state) {
 // The lease's place in its queue and how much is missing where it is nearest to fitting.
 Value queue_value(const lease::Service& service, const Lease& lease, const core::Verdict* verdict) {
   Value value = json::object({{"name", lease.ask.queue}});
-  const auto position = service.position(lease);
-  value.set("position",
-            position.has_value() && position->index > 0 ? Value(position->index) : Value());
+  const auto position = verdict == nullptr ? std::nullopt : service.position(lease, *verdict);
+  value.set("position", position.has_value() ? Value(position->index) : Value());
   value.set("of", position.has_value() ? position->of : 0);
   Value shortfall;
   Value nearest;

@@ -181,6 +181,11 @@ Result<serve::DaemonOptions> options_from(const Arguments& arguments, Console& c
     std::filesystem::create_directories(
         std::filesystem::path(options.server.listen.front().substr(5)).parent_path(), error);
   }
+  for (std::string& address : options.server.listen) {
+    if (address.starts_with("unix:") && !address.starts_with("unix:/")) {
+      address = "unix:" + std::filesystem::absolute(address.substr(5)).string();
+    }
+  }
   options.server.inherited = net::take_inherited_sockets();
   options.server.token_file = arguments.value("--tokens").value_or("");
   options.server.certificate_file = arguments.value("--tls-certificate").value_or("");

@@ -418,7 +418,7 @@ Result<core::Node> read_node(std::string_view body) {
   node.name = value.text("name");
   node.cpu = Milli{value.integer("cpu_milli")};
   node.ram = Memory::bytes(value.integer("ram"));
-  node.pod_slots = 1'000'000;
+  node.pod_slots = 1'000'000'000;
   if (const Value* devices = value.find("devices"); devices != nullptr && devices->is_array()) {
     for (const Value& row : devices->as_array()) {
       core::Device device;

@@ -41,7 +41,6 @@ void Service::flush(Now now) {
   const Time time = std::max(now.time, engine_->now());
   while (!followups_.empty()) {
     for (core::EventBody& event : std::exchange(followups_, {})) {
-      order_known_ = false;
       for (const core::Action& action : engine_->apply({time, std::move(event)})) {
         act(action, now);
       }
@@ -222,7 +221,7 @@ Lease& Service::add(Lease lease) {
     ++live_;
   }
   if (lease.state == State::waiting) {
-    ++waiting_of_[lease.principal];
+    count_waiting(lease, 1);
   }
   if (!is_live(lease.state)) {
     ended_.insert(number);
@@ -230,6 +229,11 @@ Lease& Service::add(Lease lease) {
   Lease& added = leases_.emplace(number, std::move(lease)).first->second;
   set_due(added);
   return added;
+}
+
+void Service::count_waiting(const Lease& lease, int by) {
+  waiting_of_[lease.principal] += static_cast<std::size_t>(by);
+  waiting_in_[lease.ask.queue] += by;
 }
 
 Lease* Service::find_mut(std::string_view id) {
@@ -297,7 +301,7 @@ void Service::set_due(Lease& lease) {
 
 void Service::become(Lease& lease, State state, Reason reason, std::string message) {
   if (lease.state == State::waiting && state != State::waiting) {
-    --waiting_of_[lease.principal];
+    count_waiting(lease, -1);
   }
   if (is_live(lease.state) && !is_live(state)) {
     --live_;
@@ -341,7 +345,7 @@ void Service::forget(std::uint64_t number) {
     --live_;
   }
   if (lease.state == State::waiting) {
-    --waiting_of_[lease.principal];
+    count_waiting(lease, -1);
   }
   ended_.erase(number);
   watchers_.erase(number);
@@ -434,7 +438,7 @@ void Service::undo(Now now) {
     lease.granted_at.reset();
     lease.confirm_by.reset();
     lease.heard_by = now.time + config_.silence;
-    ++waiting_of_[lease.principal];
+    count_waiting(lease, 1);
     lease.state = State::waiting;
     lease.reason = waiting_reason(engine_->cause(lease.id));
     changed(lease);

@@ -219,7 +219,8 @@ class Service {
 
   // --- questions -----------------------------------------------------------------------------
   const Lease* find(std::string_view id) const;
-  std::optional<Position> position(const Lease& lease) const;
+  // Its place in its queue; `verdict` is what verdict() says of it.
+  std::optional<Position> position(const Lease& lease, const core::Verdict& verdict) const;
   std::optional<core::Verdict> verdict(const Lease& lease) const;  // in short; of what waits
   std::int64_t use_bytes(const Lease& lease) const;  // measured, most on one device; 0 = not known
   std::vector<Device> devices(Now now) const;
@@ -266,6 +267,7 @@ class Service {
   void end(Lease& lease, State state, Reason reason, std::string message, Now now);
   void end_or_wait(Lease& lease, bool if_gone, Reason reason, std::string message, Now now);
   void forget(std::uint64_t number);
+  void count_waiting(const Lease& lease, int by);
   core::Workload workload_of(const Lease& lease) const;
   Outcome<Lease*> owned(const Party& party, std::string_view id);
   Refusal never(const Lease& lease) const;
@@ -299,7 +301,8 @@ class Service {
   std::map<std::uint64_t, Lease> leases_;
   std::unordered_map<std::string, std::uint64_t> by_id_;
   std::map<std::pair<std::string, std::string>, std::uint64_t, std::less<>> by_key_;
-  std::map<std::string, std::size_t> waiting_of_;  // principal -> how many wait
+  std::map<std::string, std::size_t> waiting_of_;   // principal -> how many wait
+  std::map<std::string, std::int64_t> waiting_in_;  // the same by queue
   std::set<std::pair<Time, std::uint64_t>> due_;
   std::map<std::uint64_t, Time> due_of_;
   std::map<std::uint64_t, int> watchers_;
@@ -323,9 +326,6 @@ class Service {
   std::set<std::uint64_t> created_;                      // in this batch
   std::set<std::uint64_t> granted_;                      // in this batch
   std::vector<Event> events_;
-  mutable std::vector<core::WaitingItem> order_;
-  mutable std::unordered_map<std::string_view, std::int64_t> places_;
-  mutable bool order_known_ = false;
 };
 
 }  // namespace berth::lease

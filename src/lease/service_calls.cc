@@ -464,12 +464,17 @@ std::vector<const Lease*> Service::list(const Party& party, const Filter& filter
       (lease.state == State::waiting ? waiting : others).push_back(&lease);
     }
   }
-  std::map<const Lease*, std::int64_t> places;
-  for (const Lease* lease : waiting) {
-    const auto at = position(*lease);
-    places[lease] = at ? at->index : 0;
+  std::unordered_map<std::string_view, std::size_t> places;
+  const std::vector<core::WaitingItem> order =
+      waiting.empty() ? std::vector<core::WaitingItem>() : engine_->waiting();
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    places.emplace(order[i].uid, i);
   }
-  std::ranges::stable_sort(waiting, {}, [&](const Lease* lease) { return places[lease]; });
+  const auto place = [&](const Lease* lease) {
+    const auto at = places.find(lease->id);
+    return at == places.end() ? order.size() : at->second;
+  };
+  std::ranges::stable_sort(waiting, {}, place);
   waiting.insert(waiting.end(), others.begin(), others.end());
   return waiting;
 }

@@ -9,23 +9,12 @@
 
 namespace berth::lease {
 
-std::optional<Position> Service::position(const Lease& lease) const {
-  if (lease.state != State::waiting) {
+std::optional<Position> Service::position(const Lease& lease, const core::Verdict& verdict) const {
+  if (lease.state != State::waiting || !verdict.position.has_value()) {
     return std::nullopt;
   }
-  if (!order_known_) {
-    order_ = engine_->waiting();
-    places_.clear();
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      places_.emplace(order_[i].uid, static_cast<std::int64_t>(i) + 1);
-    }
-    order_known_ = true;
-  }
-  const auto found = places_.find(lease.id);
-  if (found == places_.end()) {
-    return Position{0, static_cast<std::int64_t>(order_.size())};
-  }
-  return Position{found->second, static_cast<std::int64_t>(order_.size())};
+  const auto in = waiting_in_.find(lease.ask.queue);
+  return Position{verdict.position->index + 1, in == waiting_in_.end() ? 0 : in->second};
 }
 
 std::optional<core::Verdict> Service::verdict(const Lease& lease) const {

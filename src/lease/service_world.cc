@@ -10,8 +10,16 @@
 
 namespace berth::lease {
 
+namespace {
+
+// How many leases a node carries is a question of memory alone; slots are Kubernetes' notion.
+constexpr std::int64_t kSlots = 1'000'000'000;
+
+}  // namespace
+
 void Service::set_node(const core::Node& node, Now now) {
   core::Node merged = node;
+  merged.pod_slots = kSlots;
   if (const auto known = nodes_.find(node.name); known != nodes_.end()) {
     merged.devices = known->second.devices;
     merged.links = known->second.links;
@@ -91,7 +99,7 @@ void Service::merge_nodes(const gpu::Report& report, Now now) {
       node.name = name;
       node.cpu = Milli{core::kMaxCpuMilli};
       node.ram = Memory::mib(core::kMaxMemoryMib);
-      node.pod_slots = 1'000'000;
+      node.pod_slots = kSlots;
     }
     node.devices = std::move(devices);
     put_node(std::move(node), now);
