@@ -1,0 +1,411 @@
+// What leases cost: the daemon as users run it, with its state on the disk of the work tree, asked
+// over loopback. The rows are named as the issue of the single machine names them.
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <algorithm>
+#include <fcntl.h>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "http_load.h"
+#include "suite.h"
+
+namespace berth::bench {
+
+namespace {
+
+std::string program_of(const Context& context) {
+  return std::filesystem::path(context.self).parent_path().string() + "/berth";
+}
+
+Result<ServeProcess> serve(const Context& context, const std::string& spec) {
+  return ServeProcess::start(program_of(context), "build", {"--simulate", spec, "--guard", "none"});
+}
+
+double percentile(std::vector<double> values, double part) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const auto at = static_cast<std::size_t>(part * static_cast<double>(values.size() - 1));
+  return values[at];
+}
+
+std::string lease_id(std::string_view body) {
+  const std::size_t at = body.find("\"id\":\"");
+  return at == std::string_view::npos
+             ? ""
+             : std::string(body.substr(at + 6, body.find('"', at + 6) - at - 6));
+}
+
+std::string reserve_body(std::string_view key, std::string_view memory) {
+  return fmt::format(R"({{"key":"{}","memory":"{}","node":"n0"}})", key, memory);
+}
+
+// Clients that reserve, confirm and release, each one after the other.
+struct Cycles {
+  std::int64_t done = 0;
+  std::int64_t failed = 0;
+  double seconds = 0;
+};
+
+Result<Cycles> run_cycles(const ServeProcess& daemon, int clients, std::int64_t most) {
+  struct Client {
+    int step = 0;
+    std::string id;
+  };
+  std::vector<Client> states(static_cast<std::size_t>(clients));
+  Cycles cycles;
+  static std::int64_t next_key = 0;  // no key twice: a known one is answered from memory
+  HttpLoad* load = nullptr;
+  const auto begin_cycle = [&](int c) {
+    states[static_cast<std::size_t>(c)].step = 0;
+    load->send(c, "POST", "/v1/leases", reserve_body(fmt::format("k{}", ++next_key), "256"));
+  };
+  HttpLoad made(daemon.token(), [&](int c, int status, std::string_view body) {
+    Client& client = states[static_cast<std::size_t>(c)];
+    if (client.step == 0) {
+      if (status != 201) ++cycles.failed;
+      client.id = lease_id(body);
+      client.step = 1;
+      load->send(c, "POST", "/v1/leases/" + client.id + "/confirm", "{}");
+    } else if (client.step == 1) {
+      if (status != 200) ++cycles.failed;
+      client.step = 2;
+      load->send(c, "POST", "/v1/leases/" + client.id + "/release", "{}");
+    } else {
+      if (status != 200) ++cycles.failed;
+      ++cycles.done;
+      begin_cycle(c);
+    }
+  });
+  load = &made;
+  for (int c = 0; c < clients; ++c) {
+    TRY_VOID([&]() -> Result<void> {
+      TRY(const int number, made.open(daemon.address()));
+      static_cast<void>(number);
+      return success();
+    }());
+  }
+  const std::int64_t begin = monotonic_ns();
+  for (int c = 0; c < clients; ++c)
+    begin_cycle(c);
+  while (cycles.done < most)
+    made.turn(1000);
+  cycles.seconds = static_cast<double>(monotonic_ns() - begin) / 1e9;
+  return cycles;
+}
+
+// The same bytes, pragmas and grouping without anything around: what the disk and SQLite allow.
+Result<double> bare_sqlite_per_s(const std::string& folder, int group, std::int64_t commits) {
+  try {
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    SQLite::Database db(folder + "/bare.sqlite", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    db.exec("PRAGMA journal_mode=WAL");
+    db.exec("PRAGMA synchronous=FULL");
+    db.exec("CREATE TABLE t(seq INTEGER PRIMARY KEY, kind TEXT, id TEXT, body BLOB)");
+    SQLite::Statement insert(db, "INSERT INTO t(kind,id,body) VALUES('lease',?,?)");
+    const std::string body(1000, 'x');
+    const std::int64_t begin = monotonic_ns();
+    for (std::int64_t i = 0; i < commits; ++i) {
+      SQLite::Transaction transaction(db);
+      for (int row = 0; row < group; ++row) {
+        insert.bind(1, fmt::format("l-{}", i * group + row));
+        insert.bindNoCopy(2, body.data(), static_cast<int>(body.size()));
+        insert.exec();
+        insert.reset();
+      }
+      transaction.commit();
+    }
+    return static_cast<double>(commits * group) /
+           (static_cast<double>(monotonic_ns() - begin) / 1e9);
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::unavailable, error.what());
+  }
+}
+
+Result<std::vector<Row>> measure_cycle(const Context& context) {
+  TRY(const ServeProcess daemon, serve(context, "16x80GiB"));
+  TRY_VOID(run_cycles(daemon, 16, 500).ok() ? success()
+                                            : Error(ErrorCode::unavailable, "no cycle"));
+  std::vector<double> rates;
+  std::vector<double> shares;
+  std::int64_t failed = 0;
+  for (int i = 0; i < std::max(context.repetitions, 3); ++i) {
+    TRY(const Cycles cycles, run_cycles(daemon, 16, 3000));
+    failed += cycles.failed;
+    const double rate = static_cast<double>(cycles.done) / cycles.seconds;
+    // A cycle is three durable rows; sixteen clients in step make groups of sixteen.
+    TRY(const double bare, bare_sqlite_per_s("build/bench-sqlite", 16, 200));
+    rates.push_back(rate);
+    shares.push_back(3 * rate / bare);
+  }
+  std::filesystem::remove_all("build/bench-sqlite");
+  return std::vector<Row>{{.name = "lease.cycle_per_s",
+                           .unit = "1/s",
+                           .figures = {best_high("", rates, {GoalKind::at_least, 3000})},
+                           .also_needs = failed == 0},
+                          {.name = "lease.vs_sqlite",
+                           .unit = "share",
+                           .figures = {best_high("", shares, {GoalKind::at_least, 0.5})},
+                           .also_needs = failed == 0}};
+}
+
+// One fdatasync of a small append, in ms: the 99th of a hundred.
+double fdatasync_p99_ms() {
+  std::vector<double> times;
+  const std::string path = "build/bench-fdatasync";
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const std::string bytes(4096, 'x');
+  for (int i = 0; i < 300; ++i) {
+    const std::int64_t begin = monotonic_ns();
+    if (write(fd, bytes.data(), bytes.size()) < 0 || fdatasync(fd) != 0) break;
+    times.push_back(static_cast<double>(monotonic_ns() - begin) / 1e6);
+  }
+  close(fd);
+  std::filesystem::remove(path);
+  return percentile(times, 0.99);
+}
+
+Result<std::vector<Row>> measure_reserve(const Context& context) {
+  TRY(const ServeProcess daemon, serve(context, "16x80GiB"));
+  constexpr int kClients = 32;
+  constexpr int kRequests = 3000;
+  const std::int64_t period = 1'000'000'000 / 500;
+  std::vector<std::int64_t> sent(kClients, 0);
+  std::vector<std::string> ids(kClients);
+  std::vector<bool> reserving(kClients, false);
+  std::vector<bool> busy(kClients, false);
+  std::vector<double> times;
+  std::int64_t failed = 0;
+  HttpLoad* load = nullptr;
+  HttpLoad made(daemon.token(), [&](int c, int status, std::string_view body) {
+    const auto at = static_cast<std::size_t>(c);
+    if (reserving[at]) {
+      times.push_back(static_cast<double>(monotonic_ns() - sent[at]) / 1e6);
+      if (status != 201) ++failed;
+      reserving[at] = false;
+      load->send(c, "POST", "/v1/leases/" + lease_id(body) + "/release", "{}");
+    } else {
+      busy[at] = false;
+    }
+  });
+  load = &made;
+  for (int c = 0; c < kClients; ++c) {
+    const Result<int> number = made.open(daemon.address());
+    if (!number) return number.error();
+  }
+  // Each request has its own appointed time: one that is late for its turn counts from that time.
+  std::int64_t due = monotonic_ns();
+  for (int i = 0; i < kRequests;) {
+    const std::int64_t now = monotonic_ns();
+    if (now >= due) {
+      const auto free = std::find(busy.begin(), busy.end(), false);
+      if (free != busy.end()) {
+        const auto at = static_cast<std::size_t>(free - busy.begin());
+        busy[at] = true;
+        reserving[at] = true;
+        sent[at] = due;
+        made.send(static_cast<int>(at), "POST", "/v1/leases",
+                  reserve_body(fmt::format("p{}", i), "256"));
+        due += period;
+        ++i;
+        continue;
+      }
+    }
+    made.turn(now >= due ? 1 : static_cast<int>((due - now) / 1'000'000));
+  }
+  while (std::find(busy.begin(), busy.end(), true) != busy.end())
+    made.turn(100);
+  const double sync = fdatasync_p99_ms();
+  return std::vector<Row>{{.name = "lease.reserve_p99_ms",
+                           .unit = "ms",
+                           .figures = {{.key = {},
+                                        .value = percentile(times, 0.99),
+                                        .goal = {GoalKind::at_most, 5 + sync}}},
+                           .baseline = sync,
+                           .also_needs = failed == 0}};
+}
+
+// A thousand long polls and a thousand streams, each of another waiting lease; then one release
+// after the other, each of which makes room for exactly one.
+Result<std::vector<Row>> measure_waiters(const Context& context) {
+  TRY(const ServeProcess daemon, serve(context, "1x80GiB"));
+  constexpr int kEach = 1000;
+  std::map<int, std::string> lease_of;  // by connection
+  std::vector<std::string> waiting;
+  std::string held;
+  std::int64_t woken = 0;
+  std::int64_t woken_at = 0;
+  std::string woken_lease;
+  bool opening = true;
+  std::string last;
+  int last_status = 0;
+  HttpLoad load(
+      daemon.token(),
+      [&](int c, int status, std::string_view body) {
+        if (c == 0) {
+          last = body;
+          last_status = status;
+          return;
+        }
+        ++woken;
+        woken_at = monotonic_ns();
+        woken_lease = lease_of[c];
+      },
+      [&](int c, std::string_view bytes) {
+        if (!opening && bytes.find("event: granted") != std::string_view::npos) {
+          ++woken;
+          woken_at = monotonic_ns();
+          woken_lease = lease_of[c];
+        }
+      });
+  const auto ask = [&](std::string_view method, const std::string& target,
+                       const std::string& body) {
+    last_status = 0;
+    load.send(0, method, target, body);
+    while (last_status == 0)
+      load.turn(1000);
+    return last;
+  };
+  TRY_VOID(load.open(daemon.address()).ok() ? success()
+                                            : Error(ErrorCode::unavailable, "no connection"));
+  held = lease_id(ask("POST", "/v1/leases", reserve_body("first", "70Gi")));
+  for (int i = 0; i < 2 * kEach; ++i) {
+    const std::string body = ask("POST", "/v1/leases", reserve_body(fmt::format("w{}", i), "70Gi"));
+    const std::string id = lease_id(body);
+    const Result<int> number = load.open(daemon.address());
+    if (!number) return number.error();
+    lease_of[*number] = id;
+    if (i < kEach) {
+      load.send(*number, "GET", "/v1/leases/" + id + "?wait=60&version=2");
+    } else {
+      load.stream(*number, "/v1/leases/" + id + "/events");
+    }
+    while (load.turn(0)) {
+    }
+  }
+  while (load.turn(200)) {
+  }
+  opening = false;
+  woken = 0;
+  const double resident = daemon.resident_mib();
+  std::vector<double> times;
+  std::int64_t wrong = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::int64_t before = woken;
+    const std::int64_t begin = monotonic_ns();
+    load.send(0, "POST", "/v1/leases/" + held + "/release", "{}");
+    while (woken == before && monotonic_ns() - begin < 5'000'000'000)
+      load.turn(100);
+    times.push_back(static_cast<double>(woken_at - begin) / 1e6);
+    while (load.turn(3)) {
+    }
+    if (woken != before + 1) ++wrong;
+    held = woken_lease;
+  }
+  return std::vector<Row>{
+      {.name = "waiters.1000",
+       .unit = "MiB, ms",
+       .figures = {{.key = "rss_mib", .value = resident, .goal = {GoalKind::at_most, 100}},
+                   {.key = "wake_p99_ms",
+                    .value = percentile(times, 0.99),
+                    .goal = {GoalKind::at_most, 20}}},
+       .also_needs = wrong == 0}};
+}
+
+Result<std::vector<Row>> measure_restart(const Context& context) {
+  TRY(ServeProcess daemon, serve(context, "64x80GiB"));
+  constexpr int kLeases = 10'000;
+  constexpr int kClients = 64;
+  int sent = 0;
+  int done = 0;
+  HttpLoad* load = nullptr;
+  const auto next = [&](int c) {
+    if (sent < kLeases) {
+      load->send(c, "POST", "/v1/leases",
+                 fmt::format(R"({{"key":"r{}","memory":256,"node":"n0","confirm_seconds":86400}})",
+                             sent++));
+    }
+  };
+  HttpLoad made(daemon.token(), [&](int c, int, std::string_view) {
+    ++done;
+    next(c);
+  });
+  load = &made;
+  for (int c = 0; c < kClients; ++c) {
+    const Result<int> number = made.open(daemon.address());
+    if (!number) return number.error();
+    next(c);
+  }
+  while (done < kLeases)
+    made.turn(1000);
+  std::vector<double> times;
+  for (int i = 0; i < std::max(context.repetitions, 3); ++i) {
+    TRY(const std::int64_t ns, daemon.restart());
+    times.push_back(static_cast<double>(ns) / 1e6);
+  }
+  return std::vector<Row>{{.name = "restart.10k_ms",
+                           .unit = "ms",
+                           .figures = {best_low("", times, {GoalKind::at_most, 500})}}};
+}
+
+// Two clients ask for the last room at the same time.
+Result<std::vector<Row>> measure_race(const Context& context) {
+  TRY(const ServeProcess daemon, serve(context, "1x16GiB"));
+  constexpr int kRounds = 10'000;
+  std::int64_t doubles = 0;
+  std::int64_t none = 0;
+  int answers = 0;
+  int granted = 0;
+  std::vector<std::string> ids(2);
+  HttpLoad load(daemon.token(), [&](int c, int status, std::string_view body) {
+    ++answers;
+    if (status == 201) ++granted;
+    ids[static_cast<std::size_t>(c)] = lease_id(body);
+  });
+  for (int c = 0; c < 2; ++c) {
+    const Result<int> number = load.open(daemon.address());
+    if (!number) return number.error();
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    answers = granted = 0;
+    for (int c = 0; c < 2; ++c) {
+      load.send(c, "POST", "/v1/leases", reserve_body(fmt::format("b{}-{}", round, c), "9Gi"));
+    }
+    while (answers < 2)
+      load.turn(1000);
+    doubles += granted > 1 ? 1 : 0;
+    none += granted < 1 ? 1 : 0;
+    answers = 0;
+    // The one that waits leaves first, so that it is never granted.
+    for (int c = 0; c < 2; ++c) {
+      load.send(c, "DELETE", "/v1/leases/" + ids[static_cast<std::size_t>(c)]);
+    }
+    while (answers < 2)
+      load.turn(1000);
+  }
+  return std::vector<Row>{{.name = "lease.race_b8",
+                           .unit = "double grants",
+                           .figures = {{.key = {},
+                                        .value = static_cast<double>(doubles),
+                                        .goal = {GoalKind::at_most, 0}}},
+                           .also_needs = none == 0}};
+}
+
+constexpr Measurement kMeasurements[] = {
+    {"lease.cycle_per_s", "reserve, confirm, release: durable, sixteen clients", measure_cycle},
+    {"lease.reserve_p99_ms", "a reservation at 500 a second", measure_reserve},
+    {"waiters.1000", "a thousand long polls and a thousand streams", measure_waiters},
+    {"restart.10k_ms", "kill -9 with 10,000 leases until ready", measure_restart},
+    {"lease.race_b8", "two ask at once for what one may have", measure_race},
+};
+
+}  // namespace
+
+std::span<const Measurement> lease_measurements() { return kMeasurements; }
+
+}  // namespace berth::bench
