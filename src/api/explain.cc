@@ -117,7 +117,8 @@ Value explain_value(const lease::Service& service, const lease::Ask& ask, const 
 Value queues_value(const lease::Service& service) {
   const core::QueueTree& tree = service.engine().queues();
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> counts;  // waiting, holding
-  for (const auto& [number, lease] : service.leases()) {
+  for (const std::uint64_t number : service.live()) {
+    const lease::Lease& lease = service.lease(number);
     if (lease.state == lease::State::waiting) {
       ++counts[lease.ask.queue].first;
     } else if (lease::holds(lease.state) && lease.wants_gpu()) {

@@ -67,13 +67,14 @@ std::string joined_uuids(const Lease& lease) {
 }
 
 Value held_value(const Lease& lease, const lease::Held& held) {
-  return json::object({{"uuid", held.uuid},
-                       {"node", lease.node},
-                       {"index", held.index},
-                       {"model", held.model},
-                       {"mig", held.mig},
-                       {"memory_mib", held.request_mib},
-                       {"limit_mib", held.limit_mib}});
+  return json::object_of(7)
+      .add("uuid", held.uuid)
+      .add("node", lease.node)
+      .add("index", held.index)
+      .add("model", held.model)
+      .add("mig", held.mig)
+      .add("memory_mib", held.request_mib)
+      .add("limit_mib", held.limit_mib);
 }
 
 std::int64_t claim_mib(const Lease& lease) {
@@ -102,10 +103,10 @@ std::string_view verdict_name(State state) {
 
 // The lease's place in its queue and how much is missing where it is nearest to fitting.
 Value queue_value(const lease::Service& service, const Lease& lease, const core::Verdict* verdict) {
-  Value value = json::object({{"name", lease.ask.queue}});
+  Value value = json::object_of(8).add("name", lease.ask.queue);
   const auto position = verdict == nullptr ? std::nullopt : service.position(lease, *verdict);
-  value.set("position", position.has_value() ? Value(position->index) : Value());
-  value.set("of", position.has_value() ? position->of : 0);
+  value.add("position", position.has_value() ? Value(position->index) : Value());
+  value.add("of", position.has_value() ? position->of : 0);
   Value shortfall;
   Value nearest;
   if (verdict != nullptr && verdict->devices.has_value() && verdict->devices->need_mib > 0) {
@@ -113,11 +114,11 @@ Value queue_value(const lease::Service& service, const Lease& lease, const core:
         std::max<std::int64_t>(verdict->devices->need_mib - verdict->devices->largest_free_mib, 0);
     nearest = text_or_null(verdict->devices->largest_free_uuid);
   }
-  value.set("shortfall_mib", std::move(shortfall));
-  value.set("nearest_device", std::move(nearest));
+  value.add("shortfall_mib", std::move(shortfall));
+  value.add("nearest_device", std::move(nearest));
   if (verdict != nullptr && verdict->eta.has_value() &&
       verdict->eta->basis != core::EtaEstimate::Basis::unknown) {
-    value.set("eta_seconds", std::max<std::int64_t>(
+    value.add("eta_seconds", std::max<std::int64_t>(
                                  (verdict->eta->at - service.engine().now()).count() / 1000, 0));
   }
   return value;
@@ -139,29 +140,29 @@ Value executor_config(const Lease& lease, const Value& gpu_device) {
 Value environment(const Lease& lease, GuardHouse* guards) {
   Value env = json::object();
   if (!lease.wants_gpu()) {
-    env.set("NVIDIA_VISIBLE_DEVICES", "none");
-    env.set("CUDA_VISIBLE_DEVICES", "");
+    env.add("NVIDIA_VISIBLE_DEVICES", "none");
+    env.add("CUDA_VISIBLE_DEVICES", "");
     return env;
   }
   const std::string uuids = joined_uuids(lease);
-  env.set("NVIDIA_VISIBLE_DEVICES", uuids);
+  env.add("NVIDIA_VISIBLE_DEVICES", uuids);
   if (lease.ask.container) {
     std::string indices = "0";
     for (std::size_t i = 1; i < lease.devices.size(); ++i) {
       indices += fmt::format(",{}", i);
     }
-    env.set("CUDA_VISIBLE_DEVICES", std::move(indices));
+    env.add("CUDA_VISIBLE_DEVICES", std::move(indices));
   } else {
-    env.set("CUDA_VISIBLE_DEVICES", uuids);
+    env.add("CUDA_VISIBLE_DEVICES", uuids);
   }
-  env.set("BERTH_LEASE_ID", lease.id);
-  env.set("BERTH_DEVICE_UUID", uuids);
-  env.set("BERTH_MEMORY_MIB", std::to_string(claim_mib(lease)));
-  env.set("BERTH_MEMORY_LIMIT_MIB", std::to_string(limit_mib(lease)));
+  env.add("BERTH_LEASE_ID", lease.id);
+  env.add("BERTH_DEVICE_UUID", uuids);
+  env.add("BERTH_MEMORY_MIB", std::to_string(claim_mib(lease)));
+  env.add("BERTH_MEMORY_LIMIT_MIB", std::to_string(limit_mib(lease)));
   if (guards != nullptr && lease.local && !lease.ask.container && lease.ask.guard) {
     if (const auto paths = guards->paths(lease)) {
-      env.set("LD_PRELOAD", paths->library);
-      env.set("BERTH_GRANT_DIR", paths->directory);
+      env.add("LD_PRELOAD", paths->library);
+      env.add("BERTH_GRANT_DIR", paths->directory);
     }
   }
   return env;
@@ -197,48 +198,50 @@ Value lease_value(const lease::Service& service, const Lease& lease, Now now, Gu
       devices.array().push_back(held_value(lease, held));
     }
     const lease::Held& first = lease.devices.front();
-    gpu_device = json::object({{"gpu_id", std::to_string(first.index)},
-                               {"gpu_uuid", first.uuid},
-                               {"gpu_mem", first.request_mib}});
+    gpu_device = json::object_of(8)
+                     .add("gpu_id", std::to_string(first.index))
+                     .add("gpu_uuid", first.uuid)
+                     .add("gpu_mem", first.request_mib);
   }
-  value.set("device", std::move(device));
-  value.set("devices", std::move(devices));
-  value.set("gpu_device", gpu_device);
-  value.set("env", holds ? environment(lease, guards) : Value());
+  value.add("device", std::move(device));
+  value.add("devices", std::move(devices));
+  value.add("gpu_device", gpu_device);
+  value.add("env", holds ? environment(lease, guards) : Value());
   if (!lease.ask.kaapana.empty()) {
-    value.set("executor_config", executor_config(lease, gpu_device));
+    value.add("executor_config", executor_config(lease, gpu_device));
   }
-  value.set("queued_at", time_text(lease.queued_wall));
-  value.set("granted_at",
+  value.add("queued_at", time_text(lease.queued_wall));
+  value.add("granted_at",
             lease.granted_at.has_value() ? Value(time_text(lease.granted_wall)) : Value());
-  value.set("confirm_by",
+  value.add("confirm_by",
             lease.state == State::granted ? time_or_null(lease.confirm_by, now) : Value());
-  value.set("renew_by", lease.state == State::active ? time_or_null(lease.renew_by, now) : Value());
-  value.set("deadline", time_or_null(lease.deadline, now));
-  value.set("ended_at", lease.ended_at.has_value() ? Value(time_text(lease.ended_wall)) : Value());
+  value.add("renew_by", lease.state == State::active ? time_or_null(lease.renew_by, now) : Value());
+  value.add("deadline", time_or_null(lease.deadline, now));
+  value.add("ended_at", lease.ended_at.has_value() ? Value(time_text(lease.ended_wall)) : Value());
   const Time until = lease.granted_at.value_or(lease.ended_at.value_or(now.time));
-  value.set("waited_seconds", std::max<std::int64_t>((until - lease.queued_at).count() / 1000, 0));
-  value.set("ttl_seconds", lease.ask.ttl.value_or(service.config().ttl).count() / 1000);
+  value.add("waited_seconds", std::max<std::int64_t>((until - lease.queued_at).count() / 1000, 0));
+  value.add("ttl_seconds", lease.ask.ttl.value_or(service.config().ttl).count() / 1000);
   if (lease.ask.max_run.has_value()) {
-    value.set("max_seconds", lease.ask.max_run->count() / 1000);
+    value.add("max_seconds", lease.ask.max_run->count() / 1000);
   }
-  value.set("queue", queue_value(service, lease, verdict.has_value() ? &*verdict : nullptr));
-  value.set("priority", lease.ask.priority);
-  value.set("preemptible", lease.ask.preemptible);
-  value.set("owner", lease.ask.owner);
+  value.add("queue", queue_value(service, lease, verdict.has_value() ? &*verdict : nullptr));
+  value.add("priority", lease.ask.priority);
+  value.add("preemptible", lease.ask.preemptible);
+  value.add("owner", lease.ask.owner);
   Value labels = json::object();
   for (const auto& [name, text] : lease.ask.labels) {
-    labels.set(name, text);
+    labels.add(name, text);
   }
-  value.set("labels", std::move(labels));
+  value.add("labels", std::move(labels));
   if (lease.evicting.has_value()) {
-    value.set("evicting", json::object({{"beneficiary", text_or_null(lease.evicting->beneficiary)},
-                                        {"rule", rule_name(lease.evicting->rule)},
-                                        {"deadline", time_or_null(lease.evicting->deadline, now)},
-                                        {"message", lease.evicting->text}}));
+    value.add("evicting", json::object_of(8)
+                              .add("beneficiary", text_or_null(lease.evicting->beneficiary))
+                              .add("rule", rule_name(lease.evicting->rule))
+                              .add("deadline", time_or_null(lease.evicting->deadline, now))
+                              .add("message", lease.evicting->text));
   }
   if (lease.proof.has_value() && lease.proof->process.has_value()) {
-    value.set("pid", lease.proof->process->pid);
+    value.add("pid", lease.proof->process->pid);
   }
   return value;
 }
@@ -297,19 +300,20 @@ net::Response json_response(int status, const Value& value) {
 }
 
 net::Response refusal_response(const lease::Refusal& refusal) {
-  Value error = json::object({{"code", refusal.code},
-                              {"field", text_or_null(refusal.field)},
-                              {"value", text_or_null(refusal.value)},
-                              {"message", refusal.message},
-                              {"hint", refusal.hint}});
+  Value error = json::object_of(5)
+                    .add("code", refusal.code)
+                    .add("field", text_or_null(refusal.field))
+                    .add("value", text_or_null(refusal.value))
+                    .add("message", refusal.message)
+                    .add("hint", refusal.hint);
   if (refusal.reason != lease::Reason::none) {
-    error.set("reason", lease::reason_name(refusal.reason));
+    error.add("reason", lease::reason_name(refusal.reason));
   }
   if (refusal.largest_mib.has_value()) {
-    error.set("largest_mib", *refusal.largest_mib);
+    error.add("largest_mib", *refusal.largest_mib);
   }
   net::Response response =
-      json_response(refusal.status, json::object({{"error", std::move(error)}}));
+      json_response(refusal.status, json::object_of(8).add("error", std::move(error)));
   if (refusal.retry_after_s.has_value()) {
     response.headers.emplace_back("Retry-After", std::to_string(*refusal.retry_after_s));
   }

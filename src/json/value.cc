@@ -53,6 +53,12 @@ bool Value::operator==(const Value& other) const { return held_ == other.held_; 
 
 Value object(std::initializer_list<Member> members) { return Value(Object(members)); }
 
+Value object_of(std::size_t members) {
+  Object object;
+  object.reserve(members);
+  return object;
+}
+
 Value array(std::initializer_list<Value> items) { return Value(Array(items)); }
 
 std::string_view kind_name(const Value& value) {

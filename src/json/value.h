@@ -63,6 +63,15 @@ class Value {
   const Value* find(std::string_view name) const;
   // Adds or replaces a member. Requires an object.
   Value& set(std::string name, Value value);
+  // Adds a member whose name is new. Requires an object. For builders: nothing is looked for.
+  Value& add(std::string_view name, Value value) & {
+    object().emplace_back(name, std::move(value));
+    return *this;
+  }
+
+  Value&& add(std::string_view name, Value value) && {
+    return std::move(add(name, std::move(value)));
+  }
 
   // For readers that are content with a default when the member is absent or of another kind.
   std::string_view text(std::string_view name, std::string_view otherwise = {}) const;
@@ -76,6 +85,8 @@ class Value {
 };
 
 Value object(std::initializer_list<Member> members = {});
+// An empty object with room for so many members.
+Value object_of(std::size_t members);
 Value array(std::initializer_list<Value> items = {});
 
 // The kind in people's words: "a string", "an object".

@@ -104,22 +104,22 @@ Value request_value(const Request& request) {
   Value value = json::object();
   const core::DeviceAsk& gpu =
       request.containers().empty() ? core::DeviceAsk() : request.containers().front().gpu;
-  value.set("kind", name_in(kKinds, gpu.kind));
+  value.add("kind", name_in(kKinds, gpu.kind));
   if (gpu.wants_gpu()) {
-    value.set("count", gpu.count);
-    value.set("mib", gpu.mib);
-    value.set("nano", gpu.nano);
+    value.add("count", gpu.count);
+    value.add("mib", gpu.mib);
+    value.add("nano", gpu.nano);
     set_some(value, "limit_mib", gpu.limit_mib);
     set_some(value, "limit_nano", gpu.limit_nano);
-    value.set("compute_milli", gpu.compute_milli);
-    value.set("mps", gpu.mode == core::SharingMode::sm_sharing);
-    value.set("profile", gpu.mig_profile);
-    value.set("models", strings(gpu.filter.models));
-    value.set("uuids", strings(gpu.filter.use_uuids));
+    value.add("compute_milli", gpu.compute_milli);
+    value.add("mps", gpu.mode == core::SharingMode::sm_sharing);
+    value.add("profile", gpu.mig_profile);
+    value.add("models", strings(gpu.filter.models));
+    value.add("uuids", strings(gpu.filter.use_uuids));
   }
-  value.set("cpu_milli", request.cpu().count());
-  value.set("ram", request.ram().in_bytes());
-  value.set("nodes", strings(request.nodes().names));
+  value.add("cpu_milli", request.cpu().count());
+  value.add("ram", request.ram().in_bytes());
+  value.add("nodes", strings(request.nodes().names));
   return value;
 }
 
@@ -151,16 +151,16 @@ Result<Request> read_request(const Value& value) {
 }
 
 Value proof_value(const local::Proof& proof) {
-  Value value = json::object({{"uid", proof.uid}, {"boot_id", proof.boot_id}});
+  Value value = json::object_of(4).add("uid", proof.uid).add("boot_id", proof.boot_id);
   if (proof.process.has_value()) {
-    value.set("pid", proof.process->pid);
-    value.set("start", static_cast<std::int64_t>(proof.process->start_ticks));
+    value.add("pid", proof.process->pid);
+    value.add("start", static_cast<std::int64_t>(proof.process->start_ticks));
   }
-  value.set("session", proof.session);
-  value.set("leads_group", proof.leads_group);
-  value.set("leads_session", proof.leads_session);
-  value.set("cgroup", proof.cgroup);
-  value.set("pod_uid", proof.pod_uid);
+  value.add("session", proof.session);
+  value.add("leads_group", proof.leads_group);
+  value.add("leads_session", proof.leads_session);
+  value.add("cgroup", proof.cgroup);
+  value.add("pod_uid", proof.pod_uid);
   return value;
 }
 
@@ -186,23 +186,24 @@ Value ask_value(const Ask& ask) {
   for (const auto& [name, text] : ask.labels) {
     labels.set(name, text);
   }
-  Value value = json::object({{"key", ask.key},
-                              {"owner", ask.owner},
-                              {"labels", std::move(labels)},
-                              {"request", request_value(ask.request)},
-                              {"queue", ask.queue},
-                              {"priority", ask.priority},
-                              {"policy", ask.policy},
-                              {"preemptible", ask.preemptible},
-                              {"container", ask.container},
-                              {"guard", ask.guard},
-                              {"wait_for_hardware", ask.wait_for_hardware}});
+  Value value = json::object_of(11)
+                    .add("key", ask.key)
+                    .add("owner", ask.owner)
+                    .add("labels", std::move(labels))
+                    .add("request", request_value(ask.request))
+                    .add("queue", ask.queue)
+                    .add("priority", ask.priority)
+                    .add("policy", ask.policy)
+                    .add("preemptible", ask.preemptible)
+                    .add("container", ask.container)
+                    .add("guard", ask.guard)
+                    .add("wait_for_hardware", ask.wait_for_hardware);
   set_some(value, "queue_timeout", ask.queue_timeout);
   set_some(value, "confirm", ask.confirm);
   set_some(value, "ttl", ask.ttl);
   set_some(value, "max_run", ask.max_run);
   if (!ask.kaapana.empty()) {
-    value.set("executor_config", ask.kaapana);
+    value.add("executor_config", ask.kaapana);
   }
   return value;
 }
@@ -240,12 +241,13 @@ Result<Ask> read_ask(const Value& value) {
 }
 
 Value held_value(const Held& held) {
-  return json::object({{"uuid", held.uuid},
-                       {"index", held.index},
-                       {"model", held.model},
-                       {"mig", held.mig},
-                       {"request_mib", held.request_mib},
-                       {"limit_mib", held.limit_mib}});
+  return json::object_of(6)
+      .add("uuid", held.uuid)
+      .add("index", held.index)
+      .add("model", held.model)
+      .add("mig", held.mig)
+      .add("request_mib", held.request_mib)
+      .add("limit_mib", held.limit_mib);
 }
 
 Held read_held(const Value& value) {
@@ -258,10 +260,11 @@ Held read_held(const Value& value) {
 }
 
 Value eviction_value(const Eviction& eviction) {
-  return json::object({{"beneficiary", eviction.beneficiary},
-                       {"rule", static_cast<int>(eviction.rule)},
-                       {"deadline", eviction.deadline.ms()},
-                       {"text", eviction.text}});
+  return json::object_of(4)
+      .add("beneficiary", eviction.beneficiary)
+      .add("rule", static_cast<int>(eviction.rule))
+      .add("deadline", eviction.deadline.ms())
+      .add("text", eviction.text);
 }
 
 Result<Eviction> read_eviction(const Value& value) {
@@ -286,42 +289,43 @@ Result<Value> versioned(std::string_view body) {
 }  // namespace
 
 std::string lease_record(const Lease& lease) {
-  Value value = json::object({{"v", kVersion},
-                              {"number", static_cast<std::int64_t>(lease.number)},
-                              {"id", lease.id},
-                              {"ask", ask_value(lease.ask)},
-                              {"principal", lease.principal},
-                              {"local", lease.local},
-                              {"uid", lease.uid},
-                              {"gid", lease.gid},
-                              {"version", static_cast<std::int64_t>(lease.version)},
-                              {"state", state_name(lease.state)},
-                              {"reason", reason_name(lease.reason)},
-                              {"message", lease.message},
-                              {"queued_at", lease.queued_at.ms()},
-                              {"queued_wall", lease.queued_wall}});
+  Value value = json::object_of(14)
+                    .add("v", kVersion)
+                    .add("number", static_cast<std::int64_t>(lease.number))
+                    .add("id", lease.id)
+                    .add("ask", ask_value(lease.ask))
+                    .add("principal", lease.principal)
+                    .add("local", lease.local)
+                    .add("uid", lease.uid)
+                    .add("gid", lease.gid)
+                    .add("version", static_cast<std::int64_t>(lease.version))
+                    .add("state", state_name(lease.state))
+                    .add("reason", reason_name(lease.reason))
+                    .add("message", lease.message)
+                    .add("queued_at", lease.queued_at.ms())
+                    .add("queued_wall", lease.queued_wall);
   if (!lease.devices.empty()) {
     json::Array devices;
     for (const Held& held : lease.devices) {
       devices.push_back(held_value(held));
     }
-    value.set("node", lease.node);
-    value.set("devices", std::move(devices));
-    value.set("isolation", name_in(kLevels, lease.isolation));
+    value.add("node", lease.node);
+    value.add("devices", std::move(devices));
+    value.add("isolation", name_in(kLevels, lease.isolation));
   }
   if (lease.proof.has_value()) {
-    value.set("proof", proof_value(*lease.proof));
+    value.add("proof", proof_value(*lease.proof));
   }
   if (lease.evicting.has_value()) {
-    value.set("evicting", eviction_value(*lease.evicting));
+    value.add("evicting", eviction_value(*lease.evicting));
   }
   if (lease.granted_at.has_value()) {
-    value.set("granted_at", lease.granted_at->ms());
-    value.set("granted_wall", lease.granted_wall);
+    value.add("granted_at", lease.granted_at->ms());
+    value.add("granted_wall", lease.granted_wall);
   }
   if (lease.ended_at.has_value()) {
-    value.set("ended_at", lease.ended_at->ms());
-    value.set("ended_wall", lease.ended_wall);
+    value.add("ended_at", lease.ended_at->ms());
+    value.add("ended_wall", lease.ended_wall);
   }
   set_some(value, "confirm_by", lease.confirm_by);
   set_some(value, "renew_by", lease.renew_by);
@@ -391,25 +395,27 @@ Result<Lease> read_lease(std::string_view body) {
 std::string node_record(const core::Node& node) {
   json::Array devices;
   for (const core::Device& device : node.devices) {
-    Value row = json::object({{"uuid", device.uuid},
-                              {"index", device.index},
-                              {"model", device.model},
-                              {"reserve", device.reserve.in_bytes()},
-                              {"numa", device.numa},
-                              {"mig_profile", device.mig_profile},
-                              {"mig_parent", device.mig_parent},
-                              {"mig_enabled", device.mig_enabled},
-                              {"pci", device.pci_bus_id}});
+    Value row = json::object_of(9)
+                    .add("uuid", device.uuid)
+                    .add("index", device.index)
+                    .add("model", device.model)
+                    .add("reserve", device.reserve.in_bytes())
+                    .add("numa", device.numa)
+                    .add("mig_profile", device.mig_profile)
+                    .add("mig_parent", device.mig_parent)
+                    .add("mig_enabled", device.mig_enabled)
+                    .add("pci", device.pci_bus_id);
     if (device.total.has_value()) {
       row.set("total", device.total->in_bytes());
     }
     devices.emplace_back(std::move(row));
   }
-  return json::dump(json::object({{"v", kVersion},
-                                  {"name", node.name},
-                                  {"cpu_milli", node.cpu.count()},
-                                  {"ram", node.ram.in_bytes()},
-                                  {"devices", std::move(devices)}}));
+  return json::dump(json::object_of(5)
+                        .add("v", kVersion)
+                        .add("name", node.name)
+                        .add("cpu_milli", node.cpu.count())
+                        .add("ram", node.ram.in_bytes())
+                        .add("devices", std::move(devices)));
 }
 
 Result<core::Node> read_node(std::string_view body) {

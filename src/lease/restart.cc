@@ -109,8 +109,9 @@ Result<std::unique_ptr<core::Engine>> Service::copy_engine(Now now) const {
     tell(core::NodeUpserted{node});
   }
   std::vector<const Lease*> live;
-  for (const auto& [number, lease] : leases_) {
-    if (is_live(lease.state) && lease.wants_gpu()) {
+  for (const std::uint64_t number : live_) {
+    const Lease& lease = leases_.at(number);
+    if (lease.wants_gpu()) {
       live.push_back(&lease);
     }
   }

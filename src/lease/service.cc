@@ -190,7 +190,8 @@ void Service::set_hold(Now now) {
 }
 
 void Service::refresh_reasons() {
-  for (auto& [number, lease] : leases_) {
+  for (const std::uint64_t number : live_) {
+    Lease& lease = leases_.at(number);
     if (lease.state == State::waiting) {
       const Reason reason = waiting_reason(engine_->cause(lease.id));
       if (reason != lease.reason) {
@@ -218,7 +219,7 @@ Lease& Service::add(Lease lease) {
   by_id_.emplace(lease.id, number);
   by_key_[{lease.principal, lease.ask.key}] = number;
   if (is_live(lease.state)) {
-    ++live_;
+    live_.insert(number);
   }
   if (lease.state == State::waiting) {
     count_waiting(lease, 1);
@@ -304,7 +305,7 @@ void Service::become(Lease& lease, State state, Reason reason, std::string messa
     count_waiting(lease, -1);
   }
   if (is_live(lease.state) && !is_live(state)) {
-    --live_;
+    live_.erase(lease.number);
     ended_.insert(lease.number);
   }
   lease.state = state;
@@ -341,9 +342,7 @@ void Service::forget(std::uint64_t number) {
     due_.erase({due->second, number});
     due_of_.erase(due);
   }
-  if (is_live(lease.state)) {
-    --live_;
-  }
+  live_.erase(number);
   if (lease.state == State::waiting) {
     count_waiting(lease, -1);
   }

@@ -226,7 +226,9 @@ class Service {
   std::vector<Device> devices(Now now) const;
   const core::Engine& engine() const { return *engine_; }
   const ServiceConfig& config() const { return config_; }
-  std::size_t live_count() const { return live_; }
+  // Those that wait or hold, by number.
+  const std::set<std::uint64_t>& live() const { return live_; }
+  const Lease& lease(std::uint64_t number) const { return leases_.at(number); }
   const std::map<std::uint64_t, Lease>& leases() const { return leases_; }
   std::vector<local::Proof> proofs() const;
   // Errors: internal, the first invariant that does not hold.
@@ -253,6 +255,8 @@ class Service {
   void on_retracted(Lease& lease, const core::Retracted& action, Now now);
   void on_evicted(Lease& lease, const core::Evicted& action, Now now);
   void on_verdict(Lease& lease, core::Outcome outcome, core::Cause cause, Now now);
+  template <typename Each>
+  void each_on(std::string_view uuid, const Each& each);  // leases that hold on the device
   void on_notice(const core::Notice& notice, Now now);
   void set_hold(Now now);
 
@@ -307,7 +311,7 @@ class Service {
   std::map<std::uint64_t, Time> due_of_;
   std::map<std::uint64_t, int> watchers_;
   std::set<std::uint64_t> ended_;  // oldest first
-  std::size_t live_ = 0;
+  std::set<std::uint64_t> live_;
   std::uint64_t next_number_ = 1;
 
   std::map<std::string, core::Node> nodes_;  // as the engine has them

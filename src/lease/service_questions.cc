@@ -120,7 +120,8 @@ std::vector<Device> Service::devices(Now now) const {
 
 std::vector<local::Proof> Service::proofs() const {
   std::vector<local::Proof> proofs;
-  for (const auto& [number, lease] : leases_) {
+  for (const std::uint64_t number : live_) {
+    const Lease& lease = leases_.at(number);
     if (holds(lease.state) && lease.proof.has_value()) {
       proofs.push_back(*lease.proof);
     }
@@ -158,8 +159,9 @@ Result<void> Service::check() const {
       return broken(lease, "it would never have to be confirmed");
     }
   }
-  if (live != live_) {
-    return Error(ErrorCode::internal, fmt::format("{} leases live, counted {}", live, live_));
+  if (live != live_.size()) {
+    return Error(ErrorCode::internal,
+                 fmt::format("{} leases live, counted {}", live, live_.size()));
   }
   for (const auto& [principal, count] : waiting) {
     const auto counted = waiting_of_.find(principal);

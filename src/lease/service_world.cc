@@ -106,6 +106,20 @@ void Service::merge_nodes(const gpu::Report& report, Now now) {
   }
 }
 
+template <typename Each>
+void Service::each_on(std::string_view uuid, const Each& each) {
+  const core::DeviceId device = engine_->fleet().find_device(uuid);
+  if (device.is_none()) {
+    return;
+  }
+  for (const core::Holding& holding : engine_->ledger().book(device).holdings) {
+    const Lease* lease = find(engine_->uid(holding.workload));
+    if (lease != nullptr && holds(lease->state)) {
+      each(*lease);
+    }
+  }
+}
+
 void Service::observe_device(const gpu::DeviceReport& report, Now now) {
   const std::string& uuid = report.device.uuid;
   Seen& seen = seen_[uuid];
@@ -120,11 +134,12 @@ void Service::observe_device(const gpu::DeviceReport& report, Now now) {
     events_.push_back({"device-problem", "", uuid, report.problem});
   }
   std::vector<local::Proof> proofs;
-  for (const auto& [number, lease] : leases_) {
-    if (holds(lease.state) && lease.proof.has_value() &&
-        std::ranges::any_of(lease.devices, [&](const Held& h) { return h.uuid == uuid; })) {
-      proofs.push_back(*lease.proof);
-    }
+  if (!report.processes.empty()) {
+    each_on(uuid, [&](const Lease& lease) {
+      if (lease.proof.has_value()) {
+        proofs.push_back(*lease.proof);
+      }
+    });
   }
   std::vector<local::Attribution> owners = witness_.attribute(proofs, report.processes);
   seen.report = report;
@@ -160,12 +175,7 @@ core::DeviceObserved Service::observation(const Seen& seen) {
 void Service::lose_device(const std::string& uuid, std::string_view why, Now now) {
   events_.push_back({"device-lost", "", uuid, std::string(why)});
   std::vector<std::uint64_t> lost;
-  for (const auto& [number, lease] : leases_) {
-    if (holds(lease.state) &&
-        std::ranges::any_of(lease.devices, [&](const Held& h) { return h.uuid == uuid; })) {
-      lost.push_back(number);
-    }
-  }
+  each_on(uuid, [&](const Lease& lease) { lost.push_back(lease.number); });
   // No place may be given on it again before the end of this: the engine hears of its health first.
   run(core::DeviceObserved{.uuid = uuid,
                            .sampled_at = now.time,
@@ -207,7 +217,8 @@ void Service::note_overuse(Lease& lease, Now now) {
 // Leases that end when no process of theirs is left.
 void Service::check_ends(Now now) {
   std::vector<std::uint64_t> gone;
-  for (const auto& [number, lease] : leases_) {
+  for (const std::uint64_t number : live_) {
+    const Lease& lease = leases_.at(number);
     if ((lease.state == State::suspect || lease.state == State::ending) &&
         !(lease.proof.has_value() && witness_.alive(*lease.proof))) {
       gone.push_back(number);

@@ -107,7 +107,8 @@ namespace {
 // The smallest claim, in MiB, that waits for memory of a device which it could have without bursts.
 std::int64_t waiting_claim(const lease::Service& service, std::int64_t free_without_bursts) {
   std::int64_t smallest = 0;
-  for (const auto& [number, lease] : service.leases()) {
+  for (const std::uint64_t number : service.live()) {
+    const lease::Lease& lease = service.lease(number);
     const core::DeviceAsk& gpu = lease.ask.gpu();
     if (lease.state == lease::State::waiting && lease.reason == lease::Reason::no_room &&
         gpu.kind == core::AskKind::memory && gpu.mib <= free_without_bursts &&
