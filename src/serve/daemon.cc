@@ -273,6 +273,9 @@ void Daemon::Impl::finish_batch() {
     if (!commit(batch)) {
       return;
     }
+    if (options.before_answers) {
+      options.before_answers();
+    }
     service->settle(clock.now());
     api->settled(batch, moment());
     after_commit(batch);
