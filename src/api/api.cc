@@ -53,7 +53,7 @@ bool matches(std::string_view pattern, const std::vector<std::string>& segments)
 
 }  // namespace
 
-void Api::handle(net::Request request, net::Reply reply, const Moment& moment) {
+std::span<const Api::RouteRow> Api::table() {
   static constexpr auto kRoutes = std::to_array<RouteRow>({
       {"POST", "/v1/leases", &Api::post_lease},
       {"GET", "/v1/leases", &Api::list_leases},
@@ -73,13 +73,25 @@ void Api::handle(net::Request request, net::Reply reply, const Moment& moment) {
       {"GET", "/readyz", &Api::readyz},
       {"GET", "/metrics", &Api::metrics},
   });
+  return kRoutes;
+}
+
+std::vector<RoutePath> Api::routes() {
+  std::vector<RoutePath> paths;
+  for (const RouteRow& row : table()) {
+    paths.push_back({row.method, row.path});
+  }
+  return paths;
+}
+
+void Api::handle(net::Request request, net::Reply reply, const Moment& moment) {
   for (const Route& route : routes_) {
     if (route(request, reply, moment)) {
       return;
     }
   }
   std::vector<std::string> allowed;
-  for (const RouteRow& row : kRoutes) {
+  for (const RouteRow& row : table()) {
     if (matches(row.path, request.segments)) {
       if (row.method == request.method) {
         (this->*row.call)(request, reply, moment);
@@ -102,15 +114,7 @@ void Api::not_found(const net::Request& request, net::Reply& reply,
                    .hint = "/v1/openapi.json describes every call"});
     return;
   }
-  net::Response response = refusal_response(
-      {.status = 405,
-       .code = "unknown-call",
-       .field = "method",
-       .value = request.method.substr(0, 20),
-       .message = fmt::format("{} takes {}", request.path.substr(0, 80), fmt::join(allowed, ", ")),
-       .hint = "/v1/openapi.json describes every call"});
-  response.headers.emplace_back("Allow", fmt::format("{}", fmt::join(allowed, ", ")));
-  answer(std::move(reply), std::move(response));
+  answer(std::move(reply), wrong_method(request, allowed));
 }
 
 // --- answers --------------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,12 @@ struct ApiOptions {
   std::function<std::string()> more_metrics = {};
 };
 
+// One call; "{}" in a path stands for one segment.
+struct RoutePath {
+  std::string_view method;
+  std::string_view path;
+};
+
 lease::Party party_of(const net::Caller& caller);
 
 class Api {
@@ -55,6 +62,8 @@ class Api {
   Api& operator=(const Api&) = delete;
 
   void handle(net::Request request, net::Reply reply, const Moment& moment);
+  // The API's own calls, in the order in which they are tried.
+  static std::vector<RoutePath> routes();
   // A further way: asked in order before the API's own. False = not its business.
   using Route = std::function<bool(const net::Request&, net::Reply&, const Moment&)>;
   void add_route(Route route);
@@ -80,6 +89,7 @@ class Api {
   };
   using Call = void (Api::*)(const net::Request&, net::Reply&, const Moment&);
   struct RouteRow;
+  static std::span<const RouteRow> table();
 
   void post_lease(const net::Request& request, net::Reply& reply, const Moment& moment);
   void list_leases(const net::Request& request, net::Reply& reply, const Moment& moment);

@@ -32,8 +32,11 @@ void Api::post_lease(const net::Request& request, net::Reply& reply, const Momen
     ++answers_["refused"];
     return refuse(reply, reserve.error());
   }
-  const std::string* dry = request.query_value("dry_run");
-  if (dry != nullptr && *dry != "0" && *dry != "false") {
+  const auto dry = query_flag(request, "dry_run");
+  if (!dry) {
+    return refuse(reply, dry.error());
+  }
+  if (*dry) {
     const Outcome<core::Verdict> verdict = service_.dry_run(party, reserve->ask, moment.now);
     if (!verdict) {
       return refuse(reply, verdict.error());

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace berth::api {
 
@@ -44,12 +45,24 @@ Outcome<std::optional<std::int64_t>> query_number(const net::Request& request,
   return value;
 }
 
+Outcome<bool> query_flag(const net::Request& request, std::string_view name) {
+  const std::string* text = request.query_value(name);
+  if (text == nullptr || *text == "0" || *text == "false") {
+    return false;
+  }
+  if (*text == "1" || *text == "true") {
+    return true;
+  }
+  return std::unexpected(bad_query(name, *text, "is 0, 1, false or true"));
+}
+
 Outcome<void> check_query(const net::Request& request,
                           std::initializer_list<std::string_view> known) {
   for (const auto& [name, value] : request.query) {
     if (std::ranges::find(known, name) == known.end()) {
       Refusal refusal = bad_query(name, value, "is no parameter of this call");
       refusal.code = "unknown-field";
+      refusal.hint = fmt::format("known are {}", fmt::join(known, ", "));
       return std::unexpected(std::move(refusal));
     }
   }

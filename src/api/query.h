@@ -23,6 +23,9 @@ lease::Outcome<std::optional<std::int64_t>> query_number(const net::Request& req
                                                          std::string_view name, std::int64_t least,
                                                          std::int64_t most);
 
+// "1" or "true", "0" or "false"; false when the parameter is absent.
+lease::Outcome<bool> query_flag(const net::Request& request, std::string_view name);
+
 lease::Outcome<void> check_query(const net::Request& request,
                                  std::initializer_list<std::string_view> known);
 

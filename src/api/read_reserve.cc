@@ -336,13 +336,14 @@ void read_request(Reader& reader, const lease::Party& party, std::string_view no
                   lease::Ask& ask) {
   core::DeviceAsk gpu = read_gpu(reader);
   core::RequestSpec spec;
+  // Read whether they matter or not: a field is right or wrong by itself.
+  gpu.compute_milli = static_cast<int>(reader.integer("compute_milli", 1, 1000).value_or(0));
+  gpu.mode =
+      reader.flag("mps", false) ? core::SharingMode::sm_sharing : core::SharingMode::time_slicing;
+  gpu.filter.use_uuids = reader.names("devices");
+  gpu.filter.models = reader.names("models");
+  std::string named = reader.text("node", 253);
   if (gpu.wants_gpu()) {
-    gpu.compute_milli = static_cast<int>(reader.integer("compute_milli", 1, 1000).value_or(0));
-    gpu.mode =
-        reader.flag("mps", false) ? core::SharingMode::sm_sharing : core::SharingMode::time_slicing;
-    gpu.filter.use_uuids = reader.names("devices");
-    gpu.filter.models = reader.names("models");
-    std::string named = reader.text("node", 253);
     if (named.empty() && party.local) {
       named = node;
     }
@@ -374,6 +375,10 @@ void read_request(Reader& reader, const lease::Party& party, std::string_view no
 }
 
 }  // namespace
+
+std::span<const std::string_view> reserve_fields() { return kFields; }
+
+std::span<const std::string_view> executor_config_fields() { return kExecutorFields; }
 
 std::string shown(const Value& value) {
   std::string text = value.is_string() ? value.as_string() : json::dump(value);

@@ -22,6 +22,10 @@ struct Reserve {
 lease::Outcome<Reserve> read_reserve(const json::Value& body, const lease::Party& party,
                                      std::string_view node);
 
+// The names that the body may have, and those of `executor_config` in it.
+std::span<const std::string_view> reserve_fields();
+std::span<const std::string_view> executor_config_fields();
+
 // An object all of whose members are in `known`, or a refusal that names the nearest one.
 lease::Outcome<void> check_fields(const json::Value& body, std::span<const std::string_view> known);
 

@@ -94,7 +94,7 @@ void Api::openapi(const net::Request& request, net::Reply& reply, const Moment& 
   static_cast<void>(request);
   static_cast<void>(moment);
   net::Response response;
-  response.body = openapi_document();
+  response.body = kOpenapiDocument;
   outbox_.push_back({std::move(reply), std::move(response), false});
 }
 

@@ -320,4 +320,17 @@ net::Response refusal_response(const lease::Refusal& refusal) {
   return response;
 }
 
+net::Response wrong_method(const net::Request& request, std::span<const std::string> allowed) {
+  const std::string path = request.path.substr(0, 80);
+  net::Response response =
+      refusal_response({.status = 405,
+                        .code = "unknown-call",
+                        .field = "method",
+                        .value = request.method.substr(0, 20),
+                        .message = fmt::format("{} takes {}", path, fmt::join(allowed, ", ")),
+                        .hint = "/v1/openapi.json describes every call"});
+  response.headers.emplace_back("Allow", fmt::format("{}", fmt::join(allowed, ", ")));
+  return response;
+}
+
 }  // namespace berth::api

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "json/value.h"
@@ -41,5 +42,7 @@ json::Value explain_value(const lease::Service& service, const lease::Ask& ask,
 
 net::Response json_response(int status, const json::Value& value);
 net::Response refusal_response(const lease::Refusal& refusal);
+// 405, with the methods that the path takes.
+net::Response wrong_method(const net::Request& request, std::span<const std::string> allowed);
 
 }  // namespace berth::api

@@ -322,7 +322,9 @@ Outcome<void> Service::drain(const Party& party, std::string_view uuid, bool dra
                                    .message = fmt::format("{} may not drain devices", party.name),
                                    .hint = "root and the role admin may"});
   }
-  if (engine_->fleet().find_device(uuid).is_none()) {
+  const core::Fleet& fleet = engine_->fleet();
+  const core::DeviceId found = fleet.find_device(uuid);
+  if (found.is_none() || !fleet.present(found)) {
     return std::unexpected(Refusal{.status = 404,
                                    .code = "invalid-field",
                                    .field = "uuid",

@@ -1,6 +1,8 @@
 #include "serve/simulation.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -54,6 +56,22 @@ gpu::RawProcesses processes_of(const Value& value) {
 
 }  // namespace
 
+// A call below /v1/simulated.
+struct Simulation::Row {
+  std::string_view name;
+  std::size_t segments;
+  std::span<const std::string_view> methods;
+  Outcome<Value> (Simulation::*call)(const net::Request& request);
+};
+
+namespace {
+
+constexpr auto kDeviceMethods = std::to_array<std::string_view>({"PATCH", "PUT", "DELETE"});
+constexpr auto kSourceMethods = std::to_array<std::string_view>({"PATCH"});
+constexpr auto kClockMethods = std::to_array<std::string_view>({"POST"});
+
+}  // namespace
+
 Simulation::Simulation(gpu::SimulatedSource& source, Hands hands)
     : source_(source), hands_(std::move(hands)) {}
 
@@ -62,26 +80,32 @@ bool Simulation::handle(const net::Request& request, net::Reply& reply, api::Api
   if (segments.size() < 3 || segments[0] != "v1" || segments[1] != "simulated") {
     return false;
   }
-  Outcome<Value> outcome = std::unexpected(Refusal{
-      .status = 404,
-      .code = "unknown-call",
-      .field = "path",
-      .value = request.path.substr(0, 80),
-      .message = "no control of the simulation is called so",
-      .hint = "PATCH, PUT, DELETE /v1/simulated/devices/{uuid}; PATCH /v1/simulated/source; "
-              "POST /v1/simulated/clock"});
-  if (!request.caller.admin) {
-    outcome =
-        std::unexpected(Refusal{.status = 403,
-                                .code = "forbidden",
-                                .message = "the simulation is steered by administrators",
-                                .hint = "use the daemon's own user, root, or an admin token"});
-  } else if (segments.size() == 4 && segments[2] == "devices") {
-    outcome = device(request);
-  } else if (segments.size() == 3 && segments[2] == "source" && request.method == "PATCH") {
-    outcome = source(request);
-  } else if (segments.size() == 3 && segments[2] == "clock" && request.method == "POST") {
-    outcome = clock(request);
+  static constexpr auto kRows = std::to_array<Row>({
+      {"devices", 4, kDeviceMethods, &Simulation::device},
+      {"source", 3, kSourceMethods, &Simulation::source},
+      {"clock", 3, kClockMethods, &Simulation::clock},
+  });
+  const Row* row = nullptr;
+  for (const Row& candidate : kRows) {
+    if (segments[2] == candidate.name && segments.size() == candidate.segments) {
+      row = &candidate;
+    }
+  }
+  if (row == nullptr) {
+    return false;
+  }
+  const std::vector<std::string> methods(row->methods.begin(), row->methods.end());
+  if (std::ranges::find(methods, request.method) == methods.end()) {
+    api.answer(std::move(reply), api::wrong_method(request, methods));
+    return true;
+  }
+  Outcome<Value> outcome =
+      std::unexpected(Refusal{.status = 403,
+                              .code = "forbidden",
+                              .message = "the simulation is steered by administrators",
+                              .hint = "use the daemon's own user, root, or an admin token"});
+  if (request.caller.admin) {
+    outcome = (this->*row->call)(request);
   }
   api.answer(std::move(reply),
              outcome ? api::json_response(200, *outcome) : api::refusal_response(outcome.error()));
@@ -133,14 +157,8 @@ Outcome<Value> Simulation::device(const net::Request& request) {
     device.mig_parent = body->text("mig_parent");
     device.mig_profile = body->text("mig_profile");
     done = source_.put(uuid, device);
-  } else if (request.method == "DELETE") {
-    done = source_.remove(uuid);
   } else {
-    return std::unexpected(Refusal{.status = 405,
-                                   .code = "unknown-call",
-                                   .field = "method",
-                                   .value = request.method.substr(0, 20),
-                                   .message = "a simulated device takes PATCH, PUT and DELETE"});
+    done = source_.remove(uuid);
   }
   if (!done) {
     return std::unexpected(refusal_of(done.error(), "uuid", uuid));

@@ -25,6 +25,8 @@ class Simulation {
   bool handle(const net::Request& request, net::Reply& reply, api::Api& api);
 
  private:
+  struct Row;
+
   lease::Outcome<json::Value> device(const net::Request& request);
   lease::Outcome<json::Value> source(const net::Request& request);
   lease::Outcome<json::Value> clock(const net::Request& request);
