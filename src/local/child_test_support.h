@@ -43,13 +43,18 @@ class Child {
     told_ = told[0];
   }
   ~Child() {
-    close(told_);
+    if (told_ >= 0) close(told_);
     if (pid_ > 0) end(SIGKILL);
     for (const std::int64_t other : others_)
       kill(static_cast<pid_t>(other), SIGKILL);
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
+  Child& operator=(Child&&) = delete;
+  Child(Child&& other) noexcept
+      : pid_(std::exchange(other.pid_, -1)),
+        told_(std::exchange(other.told_, -1)),
+        others_(std::exchange(other.others_, {})) {}
 
   std::int64_t pid() const { return pid_; }
 
