@@ -433,12 +433,15 @@ void Connection::tick(std::int64_t now) {
 void Connection::wind_up() {
   winding_up_ = true;
   switch (phase_) {
-    case Phase::handling:
-      answer(exchange_, error_response({.status = 503,
-                                        .code = "not-ready",
-                                        .message = "the server stops",
-                                        .hint = "ask again once it runs"}));
+    case Phase::handling: {
+      Response response = error_response({.status = 503,
+                                          .code = "not-ready",
+                                          .message = "the server stops",
+                                          .hint = "ask again once it runs"});
+      response.headers.emplace_back("Retry-After", "1");
+      answer(exchange_, response);
       return;
+    }
     case Phase::streaming: end_stream(exchange_, {}); return;
     case Phase::handshaking:
     case Phase::reading: close(false); return;

@@ -1,9 +1,12 @@
-// Socket activation (sd_listen_fds(3)), without libsystemd.
+// What a server's process brings along: sockets of systemd (sd_listen_fds(3), without libsystemd)
+// and the limit of open files.
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <string_view>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "net/server.h"
@@ -41,6 +44,17 @@ std::vector<InheritedSocket> take_inherited_sockets() {
     ::unsetenv(variable);
   }
   return sockets;
+}
+
+std::size_t raise_open_files(std::size_t wanted) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 0;
+  const std::size_t before = files.rlim_cur;
+  if (files.rlim_cur < wanted) {
+    files.rlim_cur = std::min<rlim_t>(wanted, files.rlim_max);
+    ::setrlimit(RLIMIT_NOFILE, &files);  // a refusal leaves it as it was, which start() reads
+  }
+  return before;
 }
 
 }  // namespace berth::net

@@ -1,4 +1,5 @@
 // Slow, greedy and silent clients, and too many of them.
+#include <ctime>
 #include <fcntl.h>
 #include <list>
 #include <mutex>
@@ -248,7 +249,7 @@ TEST(Limits, TenThousandConnectionsLeaveThoseThatAreServedAlone) {
   EXPECT_EQ(harbour.client().call({})->status, 200);
 }
 
-TEST(Limits, WithoutDescriptorsClientsAreTurnedAwayAndTheServerDoesNotSpin) {
+TEST(Limits, WithoutDescriptorsClientsAreTurnedAwayAndThoseThatAreServedWorkOn) {
   Harbour harbour(answer_ok);
   Client early = harbour.client();
   ASSERT_TRUE(early.call({}).ok());
@@ -273,6 +274,42 @@ TEST(Limits, WithoutDescriptorsClientsAreTurnedAwayAndTheServerDoesNotSpin) {
   }
   EXPECT_EQ(harbour.server().counts().refused, 20U);
   EXPECT_EQ(harbour.client().call({})->status, 200);
+}
+
+std::int64_t processor_ms() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
+}
+
+TEST(Limits, WithNotOneDescriptorTheServerLooksAwayInsteadOfSpinning) {
+  Harbour harbour(answer_ok, {.stop_grace = Duration(80)});  // a round each 20 ms
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval ten{.tv_sec = 10, .tv_usec = 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &ten, sizeof ten);
+  const sockaddr_un name = unix_name(harbour.socket());
+  {
+    const FileLimit none(3);  // below the server's spare one, too
+    const std::int64_t before = processor_ms();
+    ASSERT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_LT(processor_ms() - before, 100);
+    EXPECT_EQ(harbour.server().counts().accepted, 0U);
+  }
+  EXPECT_EQ(::send(socket.get(), kGet.data(), kGet.size(), 0), static_cast<ssize_t>(kGet.size()));
+  char buffer[256] = "";
+  EXPECT_GT(::recv(socket.get(), buffer, sizeof buffer - 1, 0), 0) << "served when there is one";
+  EXPECT_TRUE(std::string_view(buffer).starts_with("HTTP/1.1 200 ")) << buffer;
+}
+
+TEST(Limits, TheSoftLimitOfOpenFilesCanBeRaisedAndBoundsConnections) {
+  const FileLimit few(1024);
+  FunctionHandler handler(answer_ok);
+  const TempFolder folder;
+  const ServerOptions options{.listen = {"unix:" + folder.file("a.sock")}, .max_connections = 1000};
+  EXPECT_EQ(Server::start(options, handler).value()->counts().most_connections, 1024U - 128U);
+  EXPECT_EQ(raise_open_files(2048), 1024U);
+  EXPECT_EQ(Server::start(options, handler).value()->counts().most_connections, 1000U);
 }
 
 TEST(Limits, OneUserCannotTakeAllConnections) {

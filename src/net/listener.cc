@@ -283,8 +283,10 @@ void Listener::out_of_descriptors() {
     const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) ::close(fd);
     spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    dropped_();
-    if (fd >= 0) return;
+    if (fd >= 0) {
+      dropped_();
+      return;
+    }
   }
   loop_->unwatch(fd_);
   paused_ = true;

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
-#include <exception>
 #include <future>
 #include <iterator>
 #include <map>
@@ -112,6 +111,7 @@ struct Server::Impl final : ConnectionHost {
   std::atomic<std::uint64_t> accepted_count = 0;
   std::atomic<std::uint64_t> refused_count = 0;
   std::atomic<std::uint64_t> request_count = 0;
+  std::atomic<std::uint64_t> failed_count = 0;
   std::atomic<std::uint64_t> bad_count = 0;
   std::atomic<std::uint64_t> cut_count = 0;
 
@@ -149,9 +149,9 @@ void Server::Impl::deliver(Request request, Reply reply) {
   ++request_count;
   try {
     handler.handle(std::move(request), std::move(reply));
-  } catch (const std::exception&) {
-    // The Reply has been dropped on the way, which has answered 500.
-    ++bad_count;
+  } catch (...) {
+    // The Reply was dropped on the way, which has answered 500; the others are served on.
+    ++failed_count;
   }
 }
 
@@ -449,10 +449,12 @@ Result<void> Server::reload() {
 std::vector<std::string> Server::addresses() const { return impl_->names; }
 
 ServerCounts Server::counts() const {
-  return {.connections = impl_->open_count,
+  return {.most_connections = impl_->most_connections,
+          .connections = impl_->open_count,
           .accepted = impl_->accepted_count,
           .refused = impl_->refused_count,
           .requests = impl_->request_count,
+          .failed_requests = impl_->failed_count,
           .bad_requests = impl_->bad_count,
           .cut_off = impl_->cut_count};
 }

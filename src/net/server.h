@@ -40,6 +40,11 @@ struct InheritedSocket {
 // its own. Call it before threads start. Empty if there are none or they are another process's.
 std::vector<InheritedSocket> take_inherited_sockets();
 
+// Raises this process's soft limit of open files towards `wanted`, as far as the hard limit goes: a
+// shell's usual 1024 leave room for some 900 connections. Returns the soft limit as it was;
+// programs that this process starts should get it back, since select() fails beyond 1024.
+std::size_t raise_open_files(std::size_t wanted);
+
 struct ServerOptions {
   // "unix:/path", "host:port" (also "[::1]:8443", ":8443" for every address). Port 0 lets the
   // system choose. An address that an inherited socket is bound to is taken over, not bound again.
@@ -75,12 +80,14 @@ struct ServerOptions {
 };
 
 struct ServerCounts {
-  std::size_t connections = 0;     // open now
-  std::uint64_t accepted = 0;      // since the start, and so the following
-  std::uint64_t refused = 0;       // because there were too many
-  std::uint64_t requests = 0;      // delivered to the handler
-  std::uint64_t bad_requests = 0;  // answered 4xx by the server itself
-  std::uint64_t cut_off = 0;       // too slow or never reading
+  std::size_t most_connections = 0;   // what max_connections came to
+  std::size_t connections = 0;        // open now
+  std::uint64_t accepted = 0;         // since the start, and so the following
+  std::uint64_t refused = 0;          // because there were too many
+  std::uint64_t requests = 0;         // delivered to the handler
+  std::uint64_t failed_requests = 0;  // because the handler threw
+  std::uint64_t bad_requests = 0;     // answered 4xx by the server itself
+  std::uint64_t cut_off = 0;          // too slow or never reading
 };
 
 class Server {

@@ -67,6 +67,41 @@ TEST(Server, AReplyThatIsDroppedAnswersInternal) {
   EXPECT_TRUE(answer->body.contains(R"("code":"internal")")) << answer->body;
 }
 
+TEST(Server, AHandlerThatThrowsCostsItsOwnRequestOnly) {
+  Harbour harbour([](const Request& request, Reply reply) {
+    if (request.path == "/throw") throw 42;
+    reply.send({});
+  });
+  Client client = harbour.client();
+  EXPECT_EQ(client.call({.target = "/throw"})->status, 500);
+  EXPECT_EQ(client.call({})->status, 200);
+  EXPECT_EQ(harbour.server().counts().failed_requests, 1U);
+}
+
+TEST(Server, RepliesAndStreamsOutliveTheirServer) {
+  std::vector<Reply> replies;
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    Harbour harbour([&](const Request& request, Reply reply) {
+      if (request.path == "/stream") {
+        streams.push_back(reply.stream({}));
+      } else {
+        replies.push_back(std::move(reply));
+      }
+    });
+    RawClient one(harbour.socket());
+    RawClient two(harbour.socket());
+    one.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    two.send("GET /poll HTTP/1.1\r\nHost: x\r\n\r\n");
+    ASSERT_TRUE(eventually([&] { return harbour.server().counts().requests == 2; }));
+    harbour.server().stop();
+  }
+  ASSERT_EQ(replies.size(), 1U);
+  ASSERT_EQ(streams.size(), 1U);
+  EXPECT_FALSE(streams[0]->write("too late"));
+  replies[0].send({.body = "too late"});
+}
+
 TEST(Server, StreamsEventsUntilTheHandlerCloses) {
   const Harbour harbour([](const Request& request, Reply reply) {
     EXPECT_EQ(request.last_event_id, "7");

@@ -25,9 +25,6 @@ class SseReader {
   // Calls `each` for every event that `chunk` completes; stops at the first false and returns it.
   bool feed(std::string_view chunk, const std::function<bool(const SseEvent&)>& each);
 
-  // Bytes held for an event that is not complete.
-  std::size_t held() const { return line_.size() + event_.data.size(); }
-
  private:
   bool take_line(std::string_view line, const std::function<bool(const SseEvent&)>& each);
 
