@@ -43,7 +43,7 @@ std::vector<Measurement> all_measurements() {
   for (const auto list :
        {pack_measurements(), place_measurements(), engine_measurements(), queue_measurements(),
         claim_measurements(), week_measurements(), guard_measurements(),
-        lease_measurements()}) {
+        lease_measurements(), store_measurements()}) {
     all.insert(all.end(), list.begin(), list.end());
   }
   return all;

@@ -70,6 +70,7 @@ std::span<const Measurement> guard_measurements();
 std::span<const Measurement> week_measurements();
 std::span<const Measurement> claim_measurements();
 std::span<const Measurement> lease_measurements();
+std::span<const Measurement> store_measurements();
 
 // Instructions inside Engine::apply while `berth-bench --once WORKLOAD` runs under callgrind; empty
 // without valgrind.

@@ -96,16 +96,6 @@ Result<void> Disk::remove(std::string_view file) {
   return error == 0 ? success() : unavailable("remove", path(file), error);
 }
 
-Result<void> Disk::sync(std::string_view file) {
-  const Descriptor descriptor(::open(path(file).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor.ok()) {
-    return unavailable("open", path(file), errno);
-  }
-  const int error = impl_->tap.step({.deed = DiskDeed::sync, .file = file},
-                                    [&] { return ::fsync(descriptor.number()); });
-  return error == 0 ? success() : unavailable("sync", path(file), error);
-}
-
 Result<void> Disk::sync_directory() {
   const Descriptor descriptor(::open(impl_->directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor.ok()) {

@@ -44,7 +44,6 @@ class Disk {
   // Errors: unavailable, the message names the file and what the system said.
   Result<void> rename(std::string_view from, std::string_view to);
   Result<void> remove(std::string_view file);  // nothing, if it does not exist
-  Result<void> sync(std::string_view file);
   Result<void> sync_directory();
 
   // Fills the log up to `bytes` with zeros where it is shorter, and syncs it. Best effort: a log

@@ -18,10 +18,12 @@
 namespace berth::store {
 namespace {
 
-// A file of format 0 as its program would have written it: rows, and nothing else.
-void make_format_0(const std::string& path, const History& history) {
+// A file of format 0 as its program would have written it: rows, and nothing else. A copy that
+// SQLite made of it has the journal mode "delete".
+void make_format_0(const std::string& path, const std::string& journal_mode,
+                   const History& history) {
   SQLite::Database db(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-  db.exec("PRAGMA journal_mode=WAL");
+  db.exec("PRAGMA journal_mode=" + journal_mode);
   db.exec(fmt::format("PRAGMA application_id={}", kApplicationId));
   db.exec(std::string(formats()[0].schema));
   SQLite::Statement insert(db, "INSERT INTO journal(kind, id, body) VALUES(?,?,?)");
@@ -45,10 +47,10 @@ int format_of(const std::string& path) {
   return db.execAndGet("PRAGMA user_version").getInt();
 }
 
-class Migration : public testing::Test {
+class Migration : public testing::TestWithParam<const char*> {
  protected:
   Migration() {
-    make_format_0(original_.file("journal.db"), history_);
+    make_format_0(original_.file("journal.db"), GetParam(), history_);
     files_ = read_files(original_.path());
   }
 
@@ -61,13 +63,13 @@ class Migration : public testing::Test {
     ASSERT_EQ(format_of(directory.file("journal.db")), newest_format());
   }
 
-  History history_ = make_history(50, 7);
+  History history_ = make_history(30, 7);
   std::vector<std::vector<Record>> states_ = states_of(history_);
   TemporaryDirectory original_;
   Files files_;
 };
 
-TEST_F(Migration, BringsAFileOfTheFirstFormatUpToDateAndKeepsRecordsAndOrder) {
+TEST_P(Migration, BringsAFileOfTheFirstFormatUpToDateAndKeepsRecordsAndOrder) {
   const TemporaryDirectory directory;
   write_files(directory.path(), files_);
   ASSERT_EQ(format_of(directory.file("journal.db")), 0);
@@ -84,7 +86,7 @@ TEST_F(Migration, BringsAFileOfTheFirstFormatUpToDateAndKeepsRecordsAndOrder) {
   EXPECT_EQ(store->load().value(), model.records());
 }
 
-TEST_F(Migration, BeginsAnewWhereTheDiskFailsItAtAnyStep) {
+TEST_P(Migration, BeginsAnewWhereTheDiskFailsItAtAnyStep) {
   class FailOnce : public FaultHook {
    public:
     DiskFault before(const DiskStep& step) override {
@@ -120,7 +122,7 @@ TEST_F(Migration, BeginsAnewWhereTheDiskFailsItAtAnyStep) {
   }
 }
 
-TEST_F(Migration, RefusesADamagedOldFileAndLeavesItAlone) {
+TEST_P(Migration, RefusesADamagedOldFileAndLeavesItAlone) {
   Files bent = files_;
   std::string& bytes = bent.at("journal.db");
   const std::size_t page = bytes.size() / 4'096 / 2 * 4'096;
@@ -132,6 +134,19 @@ TEST_F(Migration, RefusesADamagedOldFileAndLeavesItAlone) {
   EXPECT_EQ(opened.error().code(), ErrorCode::conflict);
   EXPECT_TRUE(read_files(directory.path()) == bent);
 }
+
+TEST_P(Migration, RefusesAnOldFileWithRowsThatCannotBeAndLeavesItAlone) {
+  const TemporaryDirectory directory;
+  make_format_0(directory.file("journal.db"), GetParam(), {{{"", "a record without a kind", "x"}}});
+  const Files before = read_files(directory.path());
+  const auto opened = Store::open({.directory = directory.path()});
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code(), ErrorCode::conflict) << opened.error().to_string();
+  EXPECT_TRUE(read_files(directory.path()) == before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Store, Migration, testing::Values("wal", "delete"),
+                         [](const auto& mode) { return std::string(mode.param); });
 
 TEST(Format, OnlyTheNewestHasNoStepToTheNext) {
   for (const Format& format : formats()) {

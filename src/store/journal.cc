@@ -1,21 +1,16 @@
 #include "store/journal.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <fcntl.h>
-#include <fstream>
 #include <optional>
 #include <sqlite3.h>
 #include <string>
-#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/assert.h"
 #include "store/format.h"
+#include "store/refusal.h"
 #include "store/row_scan.h"
 
 namespace berth::store {
@@ -23,104 +18,6 @@ namespace berth::store {
 namespace {
 
 constexpr int kBusyMs = 2'000;
-
-Error refused(const Disk& disk, std::string_view why, std::string_view next) {
-  return {ErrorCode::conflict,
-          fmt::format("'{}' {}; nothing was changed. {}", disk.path(kJournalFile), why, next)};
-}
-
-Error damaged(const Disk& disk, std::string_view what) {
-  if (disk.read_error() != 0) {
-    return {ErrorCode::unavailable,
-            fmt::format("cannot read '{}': {}: look for errors of the disk in the kernel's log",
-                        disk.path(kJournalFile), strerror(disk.read_error()))};
-  }
-  return refused(disk, fmt::format("is damaged: {}", what),
-                 fmt::format("Restore {} and {} together from a backup, or move both aside to "
-                             "start with an empty ledger (work that runs is then not known to it)",
-                             kJournalFile, kLogFile));
-}
-
-std::string next_step(int code, int error) {
-  if (code == SQLITE_FULL || error == ENOSPC || error == EDQUOT) {
-    return "the disk is full; free some space there";
-  }
-  if (code == SQLITE_READONLY || error == EROFS) {
-    return "it may not be written; see how its file system is mounted and who owns it";
-  }
-  if (code == SQLITE_BUSY) {
-    return "another program has the file open; end it (who: fuser -v)";
-  }
-  if (code == SQLITE_PERM || error == EACCES || error == EPERM) {
-    return "we may not; see who owns it";
-  }
-  return "look for errors of the disk in the kernel's log";
-}
-
-// Why SQLite would not, for one who has a shell on the machine.
-Error trouble(const Disk& disk, std::string_view deed, const SQLite::Exception& exception) {
-  const int code = exception.getErrorCode();
-  const int error = code == SQLITE_FULL || code == SQLITE_IOERR || code == SQLITE_CANTOPEN
-                        ? disk.last_error()
-                        : 0;
-  const std::string system = error == 0 ? std::string() : fmt::format(" ({})", strerror(error));
-  return {ErrorCode::unavailable,
-          fmt::format("cannot {} '{}': {}{}: {}", deed, disk.path(kJournalFile), exception.what(),
-                      system, next_step(code, error))};
-}
-
-bool speaks_of_damage(const SQLite::Exception& exception) {
-  return exception.getErrorCode() == SQLITE_CORRUPT || exception.getErrorCode() == SQLITE_NOTADB;
-}
-
-std::uint32_t big_endian(std::string_view bytes, std::size_t at) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) {
-    value = (value << 8U) | static_cast<unsigned char>(bytes[at + i]);
-  }
-  return value;
-}
-
-// What can be said without SQLite, which might begin to mend what it opens. The fields are those of
-// "Database File Format" on sqlite.org, section 1.3.
-Result<void> check_header(const Disk& disk) {
-  constexpr std::size_t kHeaderBytes = 100;
-  std::array<char, kHeaderBytes> bytes{};
-  std::ifstream file(disk.path(kJournalFile), std::ios::binary);
-  if (!file) {
-    return Error(ErrorCode::unavailable,
-                 fmt::format("cannot read '{}': {}", disk.path(kJournalFile), strerror(errno)));
-  }
-  file.read(bytes.data(), bytes.size());
-  const std::string_view header(bytes.data(), static_cast<std::size_t>(file.gcount()));
-  if (header.empty()) {
-    return damaged(disk, "it is empty");
-  }
-  if (header.size() < kHeaderBytes) {
-    return damaged(disk, fmt::format("it ends after {} bytes", header.size()));
-  }
-  if (header.substr(0, 16) != std::string_view("SQLite format 3\0", 16)) {
-    return damaged(disk, "it does not begin as an SQLite file does");
-  }
-  if (big_endian(header, 68) != static_cast<std::uint32_t>(kApplicationId)) {
-    return refused(disk, "is an SQLite file of another program",
-                   "Move it aside, or choose another state directory");
-  }
-  if (disk.exists(kRollbackFile)) {
-    return refused(disk,
-                   fmt::format("was changed by another program, which left '{}'", kRollbackFile),
-                   "Open it once with that program so that it can finish, or restore a backup");
-  }
-  const std::int64_t size = disk.size(kJournalFile);
-  const std::int64_t page = (std::int64_t{big_endian(header, 16) >> 16U});
-  const std::int64_t page_size = page == 1 ? 65'536 : page;
-  const std::int64_t pages = big_endian(header, 28);
-  const bool counted = big_endian(header, 24) == big_endian(header, 92);
-  if (disk.size(kLogFile) == 0 && counted && size < pages * page_size) {
-    return damaged(disk, fmt::format("it ends after {} of its {} bytes", size, pages * page_size));
-  }
-  return success();
-}
 
 int note_log_pages(void* pages, sqlite3*, const char*, int count) {
   *static_cast<std::int64_t*>(pages) = count;
@@ -137,13 +34,14 @@ class Journal::Impl {
 
   ~Impl() { sqlite3_wal_hook(db_.getHandle(), nullptr, nullptr); }
 
-  // Until somebody calls trust(), closing leaves file and log as they are.
+  // Until trust() is called, closing leaves file and log as they are.
   void trust();
 
   Result<void> check_form();
   Result<void> read(const std::function<void(const Row&)>& saw);
   Result<void> append(const Append& append);
   Result<void> checkpoint();
+  Result<void> rehearse_migration();
   void migrate();
 
   Disk& disk() { return disk_; }
@@ -199,16 +97,13 @@ Journal::Impl::Impl(Disk& disk)
   db_.exec("PRAGMA wal_autocheckpoint=0");
   db_.exec("PRAGMA cell_size_check=ON");
   db_.exec("PRAGMA temp_store=MEMORY");
+  db_.exec("PRAGMA cache_spill=OFF");  // only what is committed is written
 }
 
 void Journal::Impl::trust() {
   sqlite3_db_config(db_.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
-  // A restored copy may not have a log yet. What that changes lies within one sector of the file,
-  // so no second file is needed that a crash would leave.
-  if (db_.execAndGet("PRAGMA journal_mode").getString() != "wal") {
-    db_.exec("PRAGMA journal_mode=MEMORY");
-    db_.exec("PRAGMA journal_mode=WAL");
-  }
+  // A restored copy may not have a log yet. What this changes lies within one sector of the file.
+  db_.exec("PRAGMA journal_mode=WAL");
 }
 
 void Journal::Impl::prepare() {
@@ -230,7 +125,11 @@ Result<void> Journal::Impl::check_form() {
     return damaged(disk_, fmt::format("its format is {}", version_));
   }
   TRY_VOID(check_schema());
-  return quick_check();
+  TRY_VOID(quick_check());
+  if (db_.execAndGet("PRAGMA journal_mode").getString() != "wal") {
+    db_.exec("PRAGMA journal_mode=MEMORY");  // or what we do before trust() would leave a file
+  }
+  return success();
 }
 
 Result<void> Journal::Impl::check_schema() {
@@ -247,6 +146,18 @@ Result<void> Journal::Impl::quick_check() {
   check.executeStep();
   const std::string found = check.getColumn(0).getString();
   return found == "ok" ? success() : damaged(disk_, found);
+}
+
+// Does it all and takes it back. Nothing of it reaches the disk, so a file whose rows turn out to
+// be wrong is refused as it was.
+Result<void> Journal::Impl::rehearse_migration() {
+  const int version = version_;
+  begin();
+  migrate();
+  Result<void> read_back = read([](const Row&) {});
+  db_.exec("ROLLBACK");
+  version_ = version;
+  return read_back;
 }
 
 void Journal::Impl::migrate() {
@@ -337,7 +248,7 @@ Journal::Journal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Journal::~Journal() = default;
 
 Result<void> Journal::create(Disk& disk) {
-  for (const std::string_view rest : {"", "-wal", "-journal"}) {
+  for (const std::string_view rest : {"", "-wal"}) {
     TRY_VOID(disk.remove(fmt::format("{}{}", kDraftFile, rest)));
   }
   TRY_VOID(disk.make(kDraftFile));  // SQLite would let everybody read it
@@ -345,6 +256,7 @@ Result<void> Journal::create(Disk& disk) {
     SQLite::Database db(disk.path(kDraftFile), SQLite::OPEN_READWRITE, kBusyMs, disk.vfs());
     db.exec("PRAGMA locking_mode=EXCLUSIVE");
     db.exec("PRAGMA journal_mode=MEMORY");  // the draft counts only once it is whole and renamed
+    db.exec("PRAGMA synchronous=FULL");
     db.exec("PRAGMA page_size=4096");
     db.exec("BEGIN");
     db.exec(fmt::format("PRAGMA application_id={}", kApplicationId));
@@ -355,7 +267,6 @@ Result<void> Journal::create(Disk& disk) {
   } catch (const SQLite::Exception& exception) {
     return trouble(disk, "make", exception);
   }
-  TRY_VOID(disk.sync(kDraftFile));
   TRY_VOID(disk.rename(kDraftFile, kJournalFile));
   return disk.sync_directory();
 }
@@ -368,16 +279,17 @@ Result<std::unique_ptr<Journal>> Journal::open(Disk& disk,
     try {
       auto impl = std::make_unique<Impl>(disk);
       TRY_VOID(impl->check_form());
-      const bool old = impl->is_old();
-      if (old) {
+      if (impl->is_old()) {
+        TRY_VOID(impl->rehearse_migration());
+        impl->trust();
         impl->begin();
         impl->migrate();
-      }
-      TRY_VOID(impl->read(saw));
-      if (old) {
+        TRY_VOID(impl->read(saw));
         impl->end();
+      } else {
+        TRY_VOID(impl->read(saw));
+        impl->trust();
       }
-      impl->trust();
       impl->prepare();
       return impl;
     } catch (const SQLite::Exception& exception) {

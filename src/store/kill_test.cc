@@ -129,7 +129,7 @@ class Kill : public testing::TestWithParam<Moment> {
     return killed;
   }
 
-  History history_ = make_history(24, 4);
+  History history_ = make_history(18, 4);
   std::vector<std::vector<Record>> states_ = states_of(history_);
   Shared shared_;
 };
@@ -154,7 +154,7 @@ TEST_P(Kill, LosesNoCommitThatReturnedAtWhicheverStepItComes) {
   }
   RecordProperty("steps", static_cast<int>(at));
   EXPECT_EQ(shared_.count(), history_.size());
-  EXPECT_GT(at, 150U);
+  EXPECT_GT(at, 120U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Store, Kill, testing::Values(Moment::before, Moment::torn, Moment::after),

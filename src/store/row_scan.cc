@@ -8,6 +8,9 @@ namespace berth::store {
 
 namespace {
 
+// Of all time. Far from where numbers end, so that there is always a next one.
+constexpr std::int64_t kMostRows = std::int64_t{1} << 62U;
+
 class Scan {
  public:
   // The next row, if its columns have the right types. The texts live until the next step.
@@ -35,7 +38,7 @@ class Scan {
       return fmt::format("the check sum of row {} is wrong", row.seq);
     }
     // The founding row alone has no kind, and it is the first.
-    if (row.seq <= last_ || row.place < 1 || row.place > row.seq ||
+    if (row.seq <= last_ || row.seq > kMostRows || row.place < 1 || row.place > row.seq ||
         (count_ == 0) != row.kind.empty()) {
       return fmt::format("row {} is out of place", row.seq);
     }

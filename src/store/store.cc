@@ -45,6 +45,20 @@ std::vector<Row> rows_for(std::span<const Record> records, const RowIndex& index
   return rows;
 }
 
+// More than any record of ours has; SQLite's own limit is far beyond.
+constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+
+Result<void> check_size(std::span<const Record> records) {
+  for (const Record& record : records) {
+    const std::size_t body = record.body ? record.body->size() : 0;
+    if (record.kind.size() + record.id.size() + body > kMostBytes) {
+      return invalid_argument(fmt::format("a record of kind '{}' has {} bytes, at most {} are kept",
+                                          record.kind.substr(0, 64), body, kMostBytes));
+    }
+  }
+  return success();
+}
+
 std::uint64_t total_after(const RowIndex& index, std::span<const Row> rows,
                           std::span<const Superseded> sweep) {
   std::uint64_t total = index.total();
@@ -154,6 +168,7 @@ std::vector<Superseded> Store::Impl::next_sweep(std::size_t rows) const {
 }
 
 Result<void> Store::Impl::commit(std::span<const Record> records) {
+  TRY_VOID(check_size(records));
   const std::vector<Row> rows = rows_for(records, index_);
   if (rows.empty()) {
     return success();

@@ -73,7 +73,7 @@ class Store {
   // All records in their order, or none; durable when it returns. A later record of the same kind
   // and id replaces the earlier one, also within one call; erasing what is not there is nothing.
   // Errors: unavailable (disk full, read-only, broken): nothing of it is kept, what was committed
-  // before stays, and the next commit tries afresh.
+  // before stays, and the next commit tries afresh; invalid_argument: a record beyond 16 MiB.
   // Requires: kinds that are not empty.
   Result<void> commit(std::span<const Record> records);
 

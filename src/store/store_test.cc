@@ -39,6 +39,21 @@ TEST(Store, GivesBackWhatWasCommittedInTheOrderOfItsFirstAppearance) {
   EXPECT_EQ(*loaded, expected);
 }
 
+TEST(Store, KeepsRecordsOfManyPagesAndRefusesThoseBeyondSixteenMebibytes) {
+  const TemporaryDirectory directory;
+  auto store = open_in(directory);
+  const std::vector<Record> large = {{"job", "large", std::string(3'000'000, 'x')}};
+  ASSERT_TRUE(store->commit(large).ok());
+  const std::vector<Record> too_large = {{"job", "small", "x"},
+                                         {"job", "large", std::string(17'000'000, 'y')}};
+  const Result<void> refused = store->commit(too_large);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(refused.error().message(),
+            "a record of kind 'job' has 17000000 bytes, at most 16777216 are kept");
+  EXPECT_EQ(store->load().value(), large);
+}
+
 // A year of leases that come and go beside ten that stay.
 TEST(Store, DoesNotGrowWithHistory) {
   const TemporaryDirectory directory;
