@@ -2,6 +2,7 @@
 // commits; one that does not says why and what to do, and has changed nothing.
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <cerrno>
 #include <memory>
 #include <random>
 #include <string>
@@ -209,20 +210,66 @@ TEST(Store, RefusesWhatIsNotItsOwn) {
   EXPECT_THAT(refusal_of({{kLog, ""}}), HasSubstr("is missing, but its log"));
 }
 
-TEST(Store, OpensACopyThatSqliteMadeForABackup) {
-  const TemporaryDirectory directory;
-  const TemporaryDirectory restored;
-  const std::vector<Record> records = {{"lease", "l-1", "x"}, {"lease", "l-2", ""}};
-  {
-    auto store = std::move(Store::open({.directory = directory.path()})).value();
-    ASSERT_TRUE(store->commit(records).ok());
+// Such a copy has no log. Were it written without one, commits would not be durable.
+class RestoredCopy : public testing::Test {
+ protected:
+  RestoredCopy() {
+    const TemporaryDirectory original;
+    {
+      auto store = std::move(Store::open({.directory = original.path()})).value();
+      EXPECT_TRUE(store->commit(records_).ok());
+    }
+    SQLite::Database(original.file(kDb), SQLite::OPEN_READWRITE)
+        .exec(fmt::format("VACUUM INTO '{}'", directory_.file(kDb)));
+    copy_ = read_files(directory_.path());
+    EXPECT_EQ(copy_.at(kDb)[18], 1);  // "legacy" of the file format's write version
   }
-  SQLite::Database(directory.file(kDb), SQLite::OPEN_READWRITE)
-      .exec(fmt::format("VACUUM INTO '{}'", restored.file(kDb)));
-  auto opened = Store::open({.directory = restored.path()});
-  ASSERT_TRUE(opened.ok()) << opened.error().to_string();
-  EXPECT_EQ((*opened)->load().value(), records);
-  EXPECT_TRUE((*opened)->commit(records).ok());
+
+  std::vector<Record> records_ = {{"lease", "l-1", "x"}, {"lease", "l-2", ""}};
+  TemporaryDirectory directory_;
+  Files copy_;
+};
+
+TEST_F(RestoredCopy, IsOpenedAndGetsALog) {
+  auto store = Store::open({.directory = directory_.path()});
+  ASSERT_TRUE(store.ok()) << store.error().to_string();
+  EXPECT_EQ((*store)->load().value(), records_);
+  EXPECT_TRUE((*store)->commit(records_).ok());
+  EXPECT_EQ(read_files(directory_.path()).at(kDb)[18], 2);
+}
+
+TEST_F(RestoredCopy, IsNeverWrittenWithoutALogWhateverTheDiskDoes) {
+  class FailOnce : public FaultHook {
+   public:
+    explicit FailOnce(std::size_t at) : at_(at) {}
+
+    DiskFault before(const DiskStep& step) override {
+      return step.deed != DiskDeed::read && ++steps == at_ ? DiskFault{.error = EIO} : DiskFault{};
+    }
+
+    std::size_t steps = 0;
+
+   private:
+    std::size_t at_;
+  };
+
+  for (std::size_t at = 1;; ++at) {
+    const TemporaryDirectory directory;
+    write_files(directory.path(), copy_);
+    FailOnce disk(at);
+    auto store = Store::open(brisk_options(directory.path(), &disk));
+    if (store.ok()) {
+      EXPECT_EQ(read_files(directory.path()).at(kDb)[18], 2);
+      std::move(store).value().reset();
+    } else {
+      EXPECT_EQ(store.error().code(), ErrorCode::unavailable) << store.error().to_string();
+    }
+    ASSERT_EQ(Store::open(brisk_options(directory.path())).value()->load().value(), records_);
+    if (disk.steps < at) {
+      EXPECT_GT(at, 3U);
+      break;
+    }
+  }
 }
 
 }  // namespace berth::store

@@ -1,6 +1,7 @@
 #include "store/journal.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <cstring>
 #include <optional>
 #include <sqlite3.h>
 #include <string>
@@ -34,8 +35,8 @@ class Journal::Impl {
 
   ~Impl() { sqlite3_wal_hook(db_.getHandle(), nullptr, nullptr); }
 
-  // Until trust() is called, closing leaves file and log as they are.
-  void trust();
+  // Until trust() is called, closing leaves file and log as they are. Errors: unavailable.
+  Result<void> trust();
 
   Result<void> check_form();
   Result<void> read(const std::function<void(const Row&)>& saw);
@@ -100,13 +101,21 @@ Journal::Impl::Impl(Disk& disk)
   db_.exec("PRAGMA cache_spill=OFF");  // only what is committed is written
 }
 
-void Journal::Impl::trust() {
+Result<void> Journal::Impl::trust() {
   sqlite3_db_config(db_.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   // A restored copy may not have a log yet. What this changes lies within one sector of the file.
+  // It is written only when the statement ends, after it has answered: hence the second look.
   db_.exec("PRAGMA journal_mode=WAL");
+  if (db_.execAndGet("PRAGMA journal_mode").getString() != "wal") {
+    return Error(ErrorCode::unavailable,
+                 fmt::format("cannot begin a log for '{}': {}", disk_.path(kJournalFile),
+                             strerror(disk_.last_error())));
+  }
+  return success();
 }
 
 void Journal::Impl::prepare() {
+  db_.execAndGet("SELECT max(seq) FROM journal");  // a log that is new is only now made
   statements_.emplace(db_);
   log_pages_ = disk_.size(kLogFile) / 4'096;
   sqlite3_wal_hook(db_.getHandle(), note_log_pages, &log_pages_);
@@ -281,14 +290,14 @@ Result<std::unique_ptr<Journal>> Journal::open(Disk& disk,
       TRY_VOID(impl->check_form());
       if (impl->is_old()) {
         TRY_VOID(impl->rehearse_migration());
-        impl->trust();
+        TRY_VOID(impl->trust());
         impl->begin();
         impl->migrate();
         TRY_VOID(impl->read(saw));
         impl->end();
       } else {
         TRY_VOID(impl->read(saw));
-        impl->trust();
+        TRY_VOID(impl->trust());
       }
       impl->prepare();
       return impl;

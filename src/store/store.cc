@@ -97,6 +97,7 @@ class Store::Impl {
   RowIndex index_;
   std::unique_ptr<Journal> journal_;
   std::int64_t due_pages_;  // the log's length at which a checkpoint is tried next
+  bool room_lost_ = false;  // the log was cut short behind a commit that failed
   std::uint64_t commits_ = 0;
   std::uint64_t failed_commits_ = 0;
 };
@@ -178,6 +179,7 @@ Result<void> Store::Impl::commit(std::span<const Record> records) {
       .rows = rows, .sweep = sweep, .total = total_after(index_, rows, sweep)};
   if (Result<void> appended = journal_->append(append); !appended.ok()) {
     ++failed_commits_;
+    room_lost_ = true;
     return appended;
   }
   ++commits_;
@@ -192,6 +194,9 @@ Result<void> Store::Impl::commit(std::span<const Record> records) {
 }
 
 Result<void> Store::Impl::tidy() {
+  if (std::exchange(room_lost_, false)) {
+    make_room();
+  }
   if (journal_->log_pages() < due_pages_) {
     return success();
   }

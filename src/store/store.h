@@ -67,7 +67,7 @@ class Store {
   ~Store();
 
   // Everything that is not erased, in the order of its first appearance (an id that is erased and
-  // comes again appears anew). Errors: unavailable.
+  // comes again appears anew). Errors: unavailable; conflict where the file was damaged since.
   Result<std::vector<Record>> load();
 
   // All records in their order, or none; durable when it returns. A later record of the same kind
