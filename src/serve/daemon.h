@@ -41,7 +41,7 @@ struct DaemonOptions {
 
   // Reads the queue files again, on reload. Empty: there are none.
   std::function<Result<core::QueueConfig>()> read_queues;
-  store::FaultHook* faults = nullptr;    // tests: between the journal and its disk
+  store::FaultHook* faults = nullptr;         // tests: between the journal and its disk
   std::function<void()> before_answers = {};  // tests: after a commit, before anybody is told of it
   // One line of the log: level ("info", "warning", "error") and text.
   std::function<void(std::string_view level, std::string_view text)> log;
