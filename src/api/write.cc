@@ -124,6 +124,15 @@ Value queue_value(const lease::Service& service, const Lease& lease, const core:
   return value;
 }
 
+std::string message_of(const lease::Service& service, const Lease& lease,
+                       const std::optional<core::Verdict>& verdict) {
+  if (!verdict.has_value()) {
+    return lease.message;
+  }
+  const std::string bursts = service.bursts_in_the_way(lease);
+  return bursts.empty() ? verdict->summary : verdict->summary + "; " + bursts;
+}
+
 Value executor_config(const Lease& lease, const Value& gpu_device) {
   Result<Value> config = json::parse(lease.ask.kaapana);
   if (!config || !config->is_object()) {
@@ -176,19 +185,19 @@ Value lease_value(const lease::Service& service, const Lease& lease, Now now, Gu
   const bool holds = lease::holds(lease.state);
   const std::int64_t claim = claim_mib(lease);
   const std::int64_t use = holds ? service.use_bytes(lease) : 0;
-  Value value = json::object(
-      {{"id", lease.id},
-       {"key", lease.ask.key},
-       {"version", static_cast<std::int64_t>(lease.version)},
-       {"state", lease::state_name(lease.state)},
-       {"verdict", verdict_name(lease.state)},
-       {"reason", text_or_null(lease::reason_name(lease.reason))},
-       {"message", text_or_null(verdict.has_value() ? verdict->summary : lease.message)},
-       {"memory_bytes", claim * Memory::kBytesPerMib},
-       {"memory_mib", claim},
-       {"limit_mib", limit_mib(lease)},
-       {"use_bytes", use},
-       {"isolation", holds ? Value(isolation_name(lease.isolation)) : Value()}});
+  Value value =
+      json::object({{"id", lease.id},
+                    {"key", lease.ask.key},
+                    {"version", static_cast<std::int64_t>(lease.version)},
+                    {"state", lease::state_name(lease.state)},
+                    {"verdict", verdict_name(lease.state)},
+                    {"reason", text_or_null(lease::reason_name(lease.reason))},
+                    {"message", text_or_null(message_of(service, lease, verdict))},
+                    {"memory_bytes", claim * Memory::kBytesPerMib},
+                    {"memory_mib", claim},
+                    {"limit_mib", limit_mib(lease)},
+                    {"use_bytes", use},
+                    {"isolation", holds ? Value(isolation_name(lease.isolation)) : Value()}});
   Value device;
   Value devices = json::array();
   Value gpu_device;

@@ -172,7 +172,11 @@ void Service::on_notice(const core::Notice& notice, Now now) {
     case core::Notice::Kind::queue_problem: kind = "queue-problem"; break;
     case core::Notice::Kind::refused_event: kind = "refused-event"; break;
   }
-  events_.push_back({kind, lease != nullptr ? lease->id : "", device, notice.text});
+  std::string text = notice.text;
+  if (text.empty() && notice.bytes != 0) {
+    text = fmt::format("{} MiB", Memory::bytes(notice.bytes).ceil_mib());
+  }
+  events_.push_back({kind, lease != nullptr ? lease->id : "", device, std::move(text)});
   if (notice.kind == core::Notice::Kind::overuse && lease != nullptr) {
     note_overuse(*lease, now);
   }
@@ -418,6 +422,23 @@ void Service::settle(Now now) {
   }
 }
 
+// A grant of which nobody has heard.
+void Service::wait_again(Lease& lease, std::string_view why, Now now) {
+  run(core::GrantLost{.uid = lease.id, .why = std::string(why), .requeue = true}, now);
+  if (lease.state != State::granted) {
+    return;
+  }
+  lease.node.clear();
+  lease.devices.clear();
+  lease.granted_at.reset();
+  lease.confirm_by.reset();
+  lease.heard_by = now.time + config_.silence;
+  count_waiting(lease, 1);
+  lease.state = State::waiting;
+  lease.reason = waiting_reason(engine_->cause(lease.id));
+  changed(lease);
+}
+
 void Service::undo(Now now) {
   writable_ = false;
   set_hold(now);
@@ -429,18 +450,7 @@ void Service::undo(Now now) {
         found->second.state != State::granted) {
       continue;
     }
-    Lease& lease = found->second;
-    run(core::GrantLost{.uid = lease.id, .why = "it could not be written down", .requeue = true},
-        now);
-    lease.node.clear();
-    lease.devices.clear();
-    lease.granted_at.reset();
-    lease.confirm_by.reset();
-    lease.heard_by = now.time + config_.silence;
-    count_waiting(lease, 1);
-    lease.state = State::waiting;
-    lease.reason = waiting_reason(engine_->cause(lease.id));
-    changed(lease);
+    wait_again(found->second, "it could not be written down", now);
   }
   for (const std::uint64_t number : created) {
     const auto found = leases_.find(number);

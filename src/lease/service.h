@@ -48,6 +48,9 @@ struct Now {
 // What to do about a lease that uses more than its claim (B29).
 enum class OverusePolicy : std::uint8_t { report, block, kill };
 
+// What to do about leases that use more than their request while somebody waits for that room.
+enum class BurstPolicy : std::uint8_t { report, end };
+
 struct ServiceConfig {
   core::EngineConfig engine;
   std::optional<core::QueueConfig> queues;
@@ -65,6 +68,8 @@ struct ServiceConfig {
   bool gpu_enabled = true;
   bool ledger_only = false;  // grant on declared capacity while no source answers (B23)
   OverusePolicy overuse = OverusePolicy::report;
+  Duration burst_grace{60'000};  // how long a burst may keep a waiting claim from its room
+  BurstPolicy burst = BurstPolicy::report;
 };
 
 // What the service asks of the machine it runs on.
@@ -205,6 +210,12 @@ class Service {
   void process_ended(std::string_view id, Now now);
   void tick(Now now);
   std::optional<Time> next_due() const;
+  // Bytes by lease and device that the guard's accounts show now. A use above what the last sample
+  // said counts at once, and what this batch granted on room that is not there waits again.
+  using Uses =
+      std::map<std::string, std::map<std::string, std::int64_t>>;  // device -> lease -> bytes
+  void count_uses(const Uses& uses, Now now);
+  bool granted_in_batch() const { return !granted_.empty(); }
   // Replaces the quota tree. Errors: those of the queues; the old ones stay.
   Result<void> set_queues(core::QueueConfig queues, Now now);
 
@@ -222,6 +233,9 @@ class Service {
   // Its place in its queue; `verdict` is what verdict() says of it.
   std::optional<Position> position(const Lease& lease, const core::Verdict& verdict) const;
   std::optional<core::Verdict> verdict(const Lease& lease) const;  // in short; of what waits
+  // Leases whose use above their request keeps this one waiting, the largest first: "l-1 uses 300
+  // MiB above its request". Empty when that is not what it waits for.
+  std::string bursts_in_the_way(const Lease& lease) const;
   std::int64_t use_bytes(const Lease& lease) const;  // measured, most on one device; 0 = not known
   std::vector<Device> devices(Now now) const;
   const core::Engine& engine() const { return *engine_; }
@@ -241,8 +255,8 @@ class Service {
     Time sampled_at;  // as the sample says
     bool present = true;
     bool lost = false;
-    bool drained = false;
     std::vector<local::Attribution> owners;
+    std::optional<Time> burst_since;  // since when a burst keeps a waiting claim out
   };
 
   Service(ServiceConfig config, Witness& witness);
@@ -296,6 +310,14 @@ class Service {
   void lose_device(const std::string& uuid, std::string_view why, Now now);
   void note_overuse(Lease& lease, Now now);
   void check_ends(Now now);
+  void check_bursts(Now now);
+  void wait_again(Lease& lease, std::string_view why, Now now);
+  struct Burst {
+    std::uint64_t number = 0;
+    std::int64_t over = 0;  // bytes above its request
+  };
+  std::vector<Burst> bursts_on(core::DeviceId device) const;
+  bool would_fit_without(const Lease& lease, core::DeviceId device) const;
   static core::DeviceObserved observation(const Seen& seen);
   Device device_row(const core::Node& node, const core::Device& device, Now now) const;
 

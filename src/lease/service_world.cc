@@ -60,6 +60,7 @@ void Service::observe(const gpu::Report& report, Now now) {
   reconciled_ = true;
   set_hold(now);
   check_ends(now);
+  check_bursts(now);
 }
 
 // A device that is in no report any more is gone; one that a report brings is there.
@@ -193,6 +194,12 @@ void Service::lose_device(const std::string& uuid, std::string_view why, Now now
 }
 
 void Service::note_overuse(Lease& lease, Now now) {
+  const bool within_limit =
+      !lease.devices.empty() &&
+      use_bytes(lease) <= Memory::mib(lease.devices.front().limit_mib).in_bytes();
+  if (within_limit) {
+    return;  // a burst, which bursts.cc looks after
+  }
   if (config_.overuse == OverusePolicy::block) {
     for (const Held& held : lease.devices) {
       if (!drained_.contains(held.uuid)) {

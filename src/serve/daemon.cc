@@ -235,7 +235,10 @@ void Daemon::Impl::look_at(Input input) {
   }
 }
 
-void Daemon::Impl::observe(const gpu::Report& report) { service->observe(report, clock.now()); }
+void Daemon::Impl::observe(const gpu::Report& report) {
+  service->observe(report, clock.now());
+  guards.balance(*service);
+}
 
 // Everything that falls due on the way happens at its own time.
 void Daemon::Impl::advance(std::int64_t ms) {
@@ -269,6 +272,14 @@ void Daemon::Impl::finish_batch() {
   api->tick(moment());
   // What a batch sets free (the end of a hold) makes another one.
   do {
+    if (service->dirty()) {
+      // Lent room is taken back before it is given away: first the caps, then a look at what is in
+      // use under them.
+      guards.balance(*service);
+      if (service->granted_in_batch()) {
+        service->count_uses(guards.uses(*service), clock.now());
+      }
+    }
     const lease::Batch batch = service->take_batch();
     if (!commit(batch)) {
       return;
@@ -332,7 +343,6 @@ void Daemon::Impl::after_commit(const lease::Batch& batch) {
       watch_processes(*lease);
     }
   }
-  guards.balance(*service);
   if (const std::string problem = guards.take_problem(); !problem.empty()) {
     log("warning", "guard: " + problem);
   }

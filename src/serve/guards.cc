@@ -64,6 +64,11 @@ bool Guards::make(const lease::Lease& lease) {
     problem_ = opened.error().to_string();
     return false;
   }
+  if (std::ranges::any_of(lease.devices, [](const lease::Held& held) {
+        return held.limit_mib > held.request_mib;
+      })) {
+    bursting_.insert(lease.id);
+  }
   grants_.emplace(lease.id, std::make_unique<Grant>(Grant{std::move(*opened), {}}));
   return true;
 }
@@ -94,6 +99,7 @@ void Guards::restore(const lease::Service& service) {
 
 void Guards::ended(const std::string& lease) {
   without_.erase(lease);
+  bursting_.erase(lease);
   if (const auto found = grants_.find(lease); found != grants_.end()) {
     grants_.erase(found);
     if (Result<void> removed = grant::remove(path_of(lease)); !removed) {
@@ -128,8 +134,9 @@ void Guards::balance(const lease::Service& service) {
     std::int64_t limit;
   };
   std::map<std::string, std::vector<Burster>> on;  // by device
-  for (const auto& [id, grant] : grants_) {
+  for (const std::string& id : bursting_) {
     const lease::Lease* lease = service.find(id);
+    const auto& grant = grants_.at(id);
     if (lease == nullptr) {
       continue;
     }
@@ -167,6 +174,26 @@ void Guards::balance(const lease::Service& service) {
       }
     }
   }
+}
+
+lease::Service::Uses Guards::uses(const lease::Service& service) const {
+  lease::Service::Uses uses;
+  for (const std::string& id : bursting_) {
+    const lease::Lease* lease = service.find(id);
+    const auto& grant = grants_.at(id);
+    if (lease == nullptr) {
+      continue;
+    }
+    for (const grant::DeviceReading& device : grant->directory.read().devices) {
+      for (const lease::Held& held : lease->devices) {
+        const Result<grant::Uuid> uuid = grant::parse_uuid(held.uuid);
+        if (uuid.ok() && *uuid == device.uuid) {
+          uses[held.uuid][id] = device.charged.in_bytes() + device.overhead.in_bytes();
+        }
+      }
+    }
+  }
+  return uses;
 }
 
 }  // namespace berth::serve

@@ -31,6 +31,8 @@ class Guards final : public api::GuardHouse {
   void ended(const std::string& lease);
   // Moves the caps to what the books allow now.
   void balance(const lease::Service& service);
+  // What leases that may burst use now, by their accounts.
+  lease::Service::Uses uses(const lease::Service& service) const;
 
   const std::string& library() const { return library_; }
   // The last thing that went wrong, for the log; told once.
@@ -46,6 +48,7 @@ class Guards final : public api::GuardHouse {
   std::string library_;
   std::string problem_;
   std::map<std::string, std::unique_ptr<Grant>> grants_;  // by lease
+  std::set<std::string> bursting_;                        // those whose limit exceeds their request
   std::set<std::string> without_;                         // leases that no guard can limit
 };
 
