@@ -11,7 +11,9 @@
 
 #include <fmt/format.h>
 
+#include "core/engine/engine.h"
 #include "http_load.h"
+#include "scenario/fleet_spec.h"
 #include "suite.h"
 
 namespace berth::bench {
@@ -396,11 +398,54 @@ Result<std::vector<Row>> measure_race(const Context& context) {
                            .also_needs = none == 0}};
 }
 
+// A thousand claims of different sizes wait for sixteen full devices; one device becomes free.
+Result<std::vector<Row>> measure_pass(const Context& context) {
+  TRY(const std::vector<core::Node> fleet, scenario::fleet_from_spec("n0=16x80GiB"));
+  std::vector<double> times;
+  std::int64_t wrong = 0;
+  for (int repetition = 0; repetition < std::max(context.repetitions, 5); ++repetition) {
+    core::EngineConfig config;
+    config.policy = "spread";
+    TRY(const std::unique_ptr<core::Engine> engine, core::Engine::create(config));
+    std::int64_t clock = 0;
+    const auto apply = [&](core::EventBody body) {
+      return engine->apply({Time(++clock), std::move(body)});
+    };
+    core::Node node = fleet.front();
+    node.pod_slots = 1'000'000;
+    apply(core::NodeUpserted{node});
+    const auto submit = [&](const std::string& uid, std::int64_t mib) -> Result<void> {
+      core::RequestSpec spec;
+      spec.containers.push_back({.name = "main", .gpu = core::DeviceAsk::memory_mib(mib)});
+      TRY(core::Request request, core::Request::create(std::move(spec)));
+      apply(core::WorkloadSubmitted{core::Workload::task(uid, std::move(request))});
+      return success();
+    };
+    for (int i = 0; i < 16; ++i)
+      TRY_VOID(submit(fmt::format("holder{}", i), 79'000));
+    for (int i = 0; i < 1000; ++i)
+      TRY_VOID(submit(fmt::format("w{}", i), 40'000 + i));
+    const std::int64_t begin = monotonic_ns();
+    std::int64_t granted = 0;
+    for (const core::Action& action : apply(core::GrantReleased{"holder3"})) {
+      granted += std::holds_alternative<core::Granted>(action) ? 1 : 0;
+    }
+    times.push_back(static_cast<double>(monotonic_ns() - begin) / 1e6);
+    if (granted != 1) ++wrong;
+  }
+  return std::vector<Row>{{.name = "pass.1000x16_ms",
+                           .unit = "ms",
+                           .figures = {best_low("", times, {GoalKind::at_most, 5})},
+                           .is_time = true,
+                           .also_needs = wrong == 0}};
+}
+
 constexpr Measurement kMeasurements[] = {
     {"lease.cycle_per_s", "reserve, confirm, release: durable, sixteen clients", measure_cycle},
     {"lease.reserve_p99_ms", "a reservation at 500 a second", measure_reserve},
     {"waiters.1000", "a thousand long polls and a thousand streams", measure_waiters},
     {"restart.10k_ms", "kill -9 with 10,000 leases until ready", measure_restart},
+    {"pass.1000x16_ms", "one pass over a thousand that wait", measure_pass},
     {"lease.race_b8", "two ask at once for what one may have", measure_race},
 };
 

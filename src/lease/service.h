@@ -62,7 +62,6 @@ struct ServiceConfig {
   Duration age_memory{3'600'000};   // A
   Duration keep_ended{86'400'000};  // D
   Duration grace{30'000};           // from an eviction's notice to its end
-  Duration source_down{5'000};      // without a report for so long the source counts as down
   std::size_t max_waiting_per_owner = 10'000;
   std::size_t max_ended = 100'000;  // the oldest are forgotten first
   bool gpu_enabled = true;

@@ -125,5 +125,22 @@ TEST(ServeDisk, OnASlowDiskWhatArrivesMeanwhileSharesOneSync) {
   EXPECT_LE(disk.weather().syncs - syncs_before, 8) << "forty clients, forty syncs: no group";
 }
 
+TEST(ServeDisk, ASecondDaemonOnTheSameStateRefusesAndNamesTheFirst) {
+  const Folder folder;
+  const Served served(folder.path());
+  ASSERT_TRUE(served.ready());
+  DaemonOptions options;
+  options.server.listen = {"unix:" + folder.path() + "/other.sock"};
+  options.state_directory = folder.path() + "/state";
+  options.simulated = *scenario::fleet_from_spec("n0=1x16GiB");
+  options.node.name = "n0";
+  const Result<std::unique_ptr<Daemon>> second = Daemon::start(std::move(options));
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code(), ErrorCode::conflict);
+  EXPECT_NE(second.error().message().find(std::to_string(served.pid())), std::string::npos)
+      << second.error().message();
+  EXPECT_EQ(served.call("POST", "/v1/leases", reserve_body("a", 100))->status, 201);
+}
+
 }  // namespace
 }  // namespace berth::serve

@@ -65,6 +65,8 @@ class Served {
     waitpid(pid_, nullptr, 0);
   }
 
+  pid_t pid() const { return pid_; }
+
   // False: it was killed before it was ready.
   bool ready() const {
     for (int tries = 0; tries < 4000; ++tries) {
