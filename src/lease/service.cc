@@ -190,20 +190,20 @@ void Service::set_hold(Now now) {
     held_ = hold;
     run(core::GrantingHeld{hold}, now);
   }
-  refresh_reasons();
+  refresh_reasons(now);
 }
 
-void Service::refresh_reasons() {
-  for (const std::uint64_t number : live_) {
+// What the end of a hold, or its other reason, changes without the engine saying so.
+void Service::refresh_reasons(Now now) {
+  const std::vector<std::uint64_t> numbers(live_.begin(), live_.end());
+  for (const std::uint64_t number : numbers) {
     Lease& lease = leases_.at(number);
     if (lease.state == State::waiting) {
-      const Reason reason = waiting_reason(engine_->cause(lease.id));
-      if (reason != lease.reason) {
-        lease.reason = reason;
-        changed(lease);
-      }
+      on_verdict(lease, engine_->outcome(lease.id).value_or(core::Outcome::waiting),
+                 engine_->cause(lease.id), now);
     }
   }
+  flush(now);
 }
 
 Reason Service::waiting_reason(core::Cause cause) const {
@@ -221,7 +221,9 @@ Reason Service::waiting_reason(core::Cause cause) const {
 Lease& Service::add(Lease lease) {
   const std::uint64_t number = lease.number;
   by_id_.emplace(lease.id, number);
-  by_key_[{lease.principal, lease.ask.key}] = number;
+  // Of several leases of one key (a lapsed one and its successor) the newest answers for it.
+  std::uint64_t& of_key = by_key_[{lease.principal, lease.ask.key}];
+  of_key = std::max(of_key, number);
   if (is_live(lease.state)) {
     live_.insert(number);
   }
@@ -414,8 +416,16 @@ Batch Service::take_batch() {
 void Service::settle(Now now) {
   dirty_.clear();
   rose_.clear();
-  created_.clear();
   granted_.clear();
+  // What became impossible within the batch that brought it is told now that it was answered.
+  for (const std::uint64_t number : std::exchange(created_, {})) {
+    const auto found = leases_.find(number);
+    if (found != leases_.end() && found->second.state == State::waiting &&
+        engine_->outcome(found->second.id) == core::Outcome::never) {
+      on_verdict(found->second, core::Outcome::never, engine_->cause(found->second.id), now);
+    }
+  }
+  flush(now);
   if (!writable_) {
     writable_ = true;
     set_hold(now);
@@ -425,9 +435,11 @@ void Service::settle(Now now) {
 // A grant of which nobody has heard.
 void Service::wait_again(Lease& lease, std::string_view why, Now now) {
   run(core::GrantLost{.uid = lease.id, .why = std::string(why), .requeue = true}, now);
-  if (lease.state != State::granted) {
+  if (!holds(lease.state)) {
     return;
   }
+  lease.proof.reset();
+  lease.renew_by.reset();
   lease.node.clear();
   lease.devices.clear();
   lease.granted_at.reset();
@@ -446,8 +458,7 @@ void Service::undo(Now now) {
   const std::set<std::uint64_t> granted = std::exchange(granted_, {});
   for (const std::uint64_t number : granted) {
     const auto found = leases_.find(number);
-    if (found == leases_.end() || created.contains(number) ||
-        found->second.state != State::granted) {
+    if (found == leases_.end() || created.contains(number)) {
       continue;
     }
     wait_again(found->second, "it could not be written down", now);

@@ -294,7 +294,7 @@ class Service {
   void supersede(const Party& party, std::string_view prefix, std::string_view key, Now now);
   void renewed(Lease& lease, Now now);
   Reason waiting_reason(core::Cause cause) const;
-  void refresh_reasons();
+  void refresh_reasons(Now now);
   void fill_grant(Lease& lease);
   void due(Lease& lease, Now now);
   void forget_surplus();
