@@ -28,6 +28,12 @@ struct ProcessUse {
   bool operator==(const ProcessUse&) const = default;
 };
 
+enum class ComputeMode : std::uint8_t {
+  shared,      // any number of processes, the driver's default
+  exclusive,   // one process at a time: the driver refuses the second
+  prohibited,  // none
+};
+
 struct DeviceReport {
   std::string node;     // the node's name
   core::Device device;  // description; total empty = unknown; health as seen
@@ -39,13 +45,17 @@ struct DeviceReport {
   bool lost = false;        // a critical error: nothing on the device runs on (leases.md B34)
   std::vector<int> xids = {};      // critical ones since the last read
   std::vector<int> app_xids = {};  // the others since the last read: to log, nothing more (B35)
-  std::string problem = {};        // what could not be read and why, for people; empty = nothing
+  int minor = -1;                  // of /dev/nvidiaN; -1 = unknown, or an instance
+  ComputeMode compute_mode = ComputeMode::shared;
+  std::string problem = {};  // what could not be read and why, for people; empty = nothing
   bool operator==(const DeviceReport&) const = default;
 };
 
 struct Report {
   bool up = true;
-  std::string why_down = {};  // when not up: what does not answer, and what to do
+  std::string why_down = {};               // when not up: what does not answer, and what to do
+  std::string about = {};                  // of the source, e.g. "driver 535.261.03"; may be empty
+  std::vector<std::string> problems = {};  // that belong to no device, e.g. one without a name
   std::vector<DeviceReport> devices = {};
   bool operator==(const Report&) const = default;
 };
