@@ -14,6 +14,7 @@
 #include "gpu/health.h"
 #include "gpu/nvml_device.h"
 #include "gpu/nvml_library.h"
+#include "gpu/problems.h"
 #include "gpu/xid.h"
 
 namespace berth::gpu {

@@ -9,12 +9,11 @@
 #include <fmt/format.h>
 
 #include "gpu/mig_name.h"
+#include "gpu/problems.h"
 
 namespace berth::gpu {
 
 namespace {
-
-constexpr std::size_t kMostProblem = 400;  // bytes; the rest of a list of complaints helps nobody
 
 int numa_node(const std::string& folder, std::string_view bus_id) {
   if (bus_id.empty()) return -1;
@@ -145,12 +144,6 @@ NvmlReading read_instance(const NvmlLibrary& library, const NvmlOptions& options
 }
 
 }  // namespace
-
-void add_problem(std::string& problems, std::string_view problem) {
-  if (problems.size() + problem.size() > kMostProblem) return;
-  if (!problems.empty()) problems += "; ";
-  problems += problem;
-}
 
 std::string sysfs_bus_id(std::string_view bus_id) {
   constexpr std::size_t kDomainDigits = 4;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/health.h"
@@ -34,9 +35,6 @@ NvmlReading read_gpu(const NvmlLibrary& library, const NvmlOptions& options, con
 // The MIG instances of a GPU in MIG mode. A code other than kSuccess: the list is not complete.
 int read_instances(const NvmlLibrary& library, const NvmlOptions& options, const NvmlReading& gpu,
                    std::vector<NvmlReading>& instances);
-
-// Appends a sentence to those that are there.
-void add_problem(std::string& problems, std::string_view problem);
 
 // Where sysfs keeps what it knows about a bus id of NVML: "00000000:0A:00.0" -> "0000:0a:00.0".
 std::string sysfs_bus_id(std::string_view bus_id);

@@ -38,7 +38,7 @@ TEST(NvmlMig, LeasesB37InstancesHaveTheirOwnMemoryAndTheGpuIsNotOffered) {
     EXPECT_EQ(first.device.mig_parent, gpu.device.uuid);
     EXPECT_EQ(first.device.model, gpu.device.model);
     EXPECT_EQ(first.device.pci_bus_id, gpu.device.pci_bus_id);
-    EXPECT_EQ(first.device.total, Memory::mib(40 * 1024));
+    EXPECT_EQ(first.device.total, Memory::mib(40'960));
     EXPECT_EQ(first.used, Memory());
     EXPECT_TRUE(first.attributed);
     const DeviceReport second = look(*source, small);
