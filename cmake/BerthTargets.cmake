@@ -92,7 +92,14 @@ function(berth_register_tests target)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${BERTH_TEST_DIRECTORY})
   target_compile_definitions(${target} PRIVATE BERTH_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
                                                BERTH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  gtest_discover_tests(${target} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
+  # Labels of the folder; CMake does not hand them to tests that are found when ctest runs.
+  get_property(labels DIRECTORY PROPERTY LABELS)
+  set(properties)
+  if(labels)
+    set(properties PROPERTIES LABELS "${labels}")
+  endif()
+  gtest_discover_tests(${target} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       ${properties})
 endfunction()
 
 function(berth_fuzzers library)
