@@ -69,6 +69,20 @@ constexpr Option kOptions[] = {
      .value = "TIME",
      .help = "how often the devices are looked at",
      .fallback = "1s"},
+    {.name = "--nvml",
+     .kind = ValueKind::file,
+     .value = "FILE",
+     .help = "the driver's library (default: libnvidia-ml.so.1; `none`: the driver is not asked)"},
+    {.name = "--dcgm",
+     .kind = ValueKind::text,
+     .value = "URL",
+     .help = "a page of dcgm-exporter, for devices that the driver here does not see; may be given "
+             "often",
+     .repeats = true},
+    {.name = "--prometheus",
+     .kind = ValueKind::text,
+     .value = "URL",
+     .help = "a Prometheus that scrapes dcgm-exporter: http://host:9090"},
     {.name = "--tokens",
      .kind = ValueKind::file,
      .value = "FILE",
@@ -207,6 +221,13 @@ Result<serve::DaemonOptions> options_from(const Arguments& arguments, Console& c
   } else if (arguments.value("--simulate-clock") == "manual") {
     return invalid_argument("--simulate-clock manual goes with --simulate");
   }
+  const std::string nvml = arguments.value("--nvml").value_or("");
+  options.sources.use_nvml = nvml != "none";
+  if (!nvml.empty() && options.sources.use_nvml) {
+    options.sources.nvml.library = nvml;
+  }
+  options.sources.dcgm = arguments.values("--dcgm");
+  options.sources.prometheus = arguments.value("--prometheus").value_or("");
   options.node = this_machine(name);
   if (options.simulated.has_value()) {
     for (const core::Node& node : *options.simulated) {

@@ -13,9 +13,6 @@
 #include <fmt/format.h>
 
 #include "api/api.h"
-#if __has_include("gpu/nvml.h")
-#include "gpu/nvml.h"
-#endif
 #include "gpu/simulated.h"
 #include "local/end_watch.h"
 #include "serve/clock.h"
@@ -122,16 +119,8 @@ Result<void> Daemon::Impl::open() {
     simulated = made.get();
     source = std::move(made);
   } else {
-#if __has_include("gpu/nvml.h")
-    gpu::NvmlOptions nvml{.node = options.node.name};
-    if (!options.nvml_library.empty()) {
-      nvml.library = options.nvml_library;
-    }
-    if (options.margin.has_value()) {
-      nvml.safety_margin = *options.margin;
-    }
-    TRY(source, gpu::make_nvml_source(std::move(nvml)));
-#endif
+    options.sources.nvml.node = options.node.name;
+    TRY(source, make_sources(options.sources));
   }
   TRY(service, lease::Service::create(options.service, witness, clock.now()));
   service->set_node(options.node, clock.now());

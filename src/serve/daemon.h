@@ -19,6 +19,7 @@
 #include "core/model/device.h"
 #include "lease/service.h"
 #include "net/server.h"
+#include "serve/sources.h"
 #include "store/fault_hook.h"
 
 namespace berth::serve {
@@ -35,8 +36,7 @@ struct DaemonOptions {
   // Devices: simulated, or the driver's.
   std::optional<std::vector<core::Node>> simulated;
   bool manual_clock = false;
-  std::string nvml_library;      // empty = the system's
-  std::optional<Memory> margin;  // kept back on each device besides the driver's reserve
+  SourceOptions sources;
   Duration sampling{1'000};
 
   // Reads the queue files again, on reload. Empty: there are none.
