@@ -397,7 +397,7 @@ Batch Service::take_batch() {
         record.body = "{}";
       }
     } else if (kind == "service") {
-      record.body = std::to_string(next_number_);
+      record.body = std::to_string(numbers_promised_);
     }
     batch.records.push_back(std::move(record));
   }

@@ -334,6 +334,7 @@ class Service {
   std::set<std::uint64_t> ended_;  // oldest first
   std::set<std::uint64_t> live_;
   std::uint64_t next_number_ = 1;
+  std::uint64_t numbers_promised_ = 0;  // written down as given
 
   std::map<std::string, core::Node> nodes_;  // as the engine has them
   std::map<std::string, Seen> seen_;         // by UUID

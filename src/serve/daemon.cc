@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "api/api.h"
+#include "api/exposition.h"
 #include "gpu/simulated.h"
 #include "local/end_watch.h"
 #include "serve/clock.h"
@@ -64,6 +65,7 @@ struct Daemon::Impl : net::Handler {
   std::optional<std::chrono::milliseconds> patience() const;
   void sample_forever();
   void wait_for_ends();
+  std::string metrics() const;
   void log(std::string_view level, std::string_view text) const {
     if (options.log) {
       options.log(level, text);
@@ -97,6 +99,8 @@ struct Daemon::Impl : net::Handler {
   std::optional<std::int64_t> retry_at;  // real ms, while the journal cannot be written
   std::uint64_t batches = 0;
   std::uint64_t failed_batches = 0;
+  std::uint64_t rows = 0;  // of the journal, and so the following
+  std::uint64_t bytes = 0;
 };
 
 Result<void> Daemon::Impl::open() {
@@ -136,7 +140,9 @@ Result<void> Daemon::Impl::open() {
       *service, api::ApiOptions{.node = options.node.name,
                                 .guards = &guards,
                                 .version = options.version,
-                                .left = [this](std::uint64_t watch) { inbox.put(Left{watch}); }});
+                                .left = [this](std::uint64_t watch) { inbox.put(Left{watch}); },
+                                .not_ready = {},
+                                .more_metrics = [this] { return metrics(); }});
   if (simulated != nullptr) {
     Simulation::Hands hands;
     hands.sample = [this] { observe(source->read()); };
@@ -155,6 +161,28 @@ Result<void> Daemon::Impl::open() {
   TRY(server, net::Server::start(options.server, *this));
   next_sample = clock.now().time;
   return {};
+}
+
+std::string Daemon::Impl::metrics() const {
+  api::Exposition text;
+  const auto counter = [&text](std::string_view name, std::string_view help, std::uint64_t value) {
+    text.family(name, "counter", help);
+    text.sample(static_cast<std::int64_t>(value));
+  };
+  counter("berth_journal_commits_total", "Commits to the journal, each with one sync.", batches);
+  counter("berth_journal_failed_commits_total", "Commits that the disk refused.", failed_batches);
+  counter("berth_journal_rows_total", "Rows written to the journal.", rows);
+  counter("berth_journal_bytes_total", "Bytes of those rows.", bytes);
+  const net::ServerCounts counts = server->counts();
+  text.family("berth_http_connections", "gauge", "Open connections.");
+  text.sample(static_cast<std::int64_t>(counts.connections));
+  counter("berth_http_requests_total", "Requests that were answered.", counts.requests);
+  counter("berth_http_bad_requests_total", "Requests that the server itself refused.",
+          counts.bad_requests);
+  counter("berth_http_refused_connections_total", "Connections refused: too many.", counts.refused);
+  counter("berth_http_cut_off_total", "Clients cut off: too slow, or never reading.",
+          counts.cut_off);
+  return text.take();
 }
 
 // --- the decision thread --------------------------------------------------------------------
@@ -310,6 +338,10 @@ bool Daemon::Impl::commit(const lease::Batch& batch) {
     return false;
   }
   ++batches;
+  rows += records.size();
+  for (const store::Record& record : records) {
+    bytes += record.body.has_value() ? record.body->size() : 0;
+  }
   if (retry_at.has_value()) {
     retry_at.reset();
     log("info", "the journal can be written again");
