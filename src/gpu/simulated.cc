@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/suggest.h"
 #include "gpu/mig_name.h"
+#include "gpu/problems.h"
 #include "gpu/reading.h"
 #include "gpu/xid.h"
 
@@ -111,20 +112,26 @@ DeviceReport SimulatedSource::report_of(const core::Node& node, const core::Devi
   }
   report.xids = sample.xids;
   report.app_xids = sample.app_xids;
-  report.lost = sample.lost;
-  bool unhealthy = sample.unhealthy || sample.lost;
+  int lost_by = sample.lost_by;
+  bool unhealthy = sample.unhealthy;
   if (const auto parent = samples_.find(device.mig_parent); parent != samples_.end()) {
-    report.lost = report.lost || parent->second.lost;
-    unhealthy = unhealthy || parent->second.unhealthy || parent->second.lost;
+    if (lost_by == 0) lost_by = parent->second.lost_by;
+    unhealthy = unhealthy || parent->second.unhealthy;
     report.xids.insert(report.xids.end(), parent->second.xids.begin(), parent->second.xids.end());
     report.app_xids.insert(report.app_xids.end(), parent->second.app_xids.begin(),
                            parent->second.app_xids.end());
   }
+  report.lost = lost_by != 0;
+  unhealthy = unhealthy || report.lost;
   report.device.health = unhealthy ? core::DeviceHealth::unhealthy : core::DeviceHealth::ok;
+  if (report.lost) {
+    add_problem(report.problem, fmt::format("critical XID {} ({})", lost_by,
+                                            xid_class_name(classify_xid(lost_by))));
+  }
   for (const auto& [field, problem] : sample.problems)
-    report.problem += (report.problem.empty() ? "" : "; ") + problem;
+    add_problem(report.problem, problem);
   if (!device.total && !sample.problems.contains("total_mib")) {
-    report.problem += (report.problem.empty() ? "" : "; ") + std::string(kTotalUnknown);
+    add_problem(report.problem, kTotalUnknown);
   }
   return report;
 }
@@ -189,7 +196,7 @@ void SimulatedSource::patch_health(Sample& sample, const std::string& health) {
   sample.problems.erase("health");
   sample.unhealthy = health != "ok";
   if (health == "ok") {
-    sample.lost = false;
+    sample.lost_by = 0;
   } else if (health != "unhealthy") {
     sample.problems["health"] =
         fmt::format("health is \"{}\": neither ok nor unhealthy, so taken for unhealthy",
@@ -206,9 +213,9 @@ void SimulatedSource::patch_xid(Sample& sample, const Raw& xid) {
   }
   const auto code = static_cast<int>(*number);
   if (code == 0) {
-    sample.lost = false;
+    sample.lost_by = 0;
   } else if (is_critical_xid(code)) {
-    sample.lost = true;
+    sample.lost_by = code;
     sample.xids.push_back(code);
   } else {
     sample.app_xids.push_back(code);

@@ -111,7 +111,7 @@ class SimulatedSource final : public Source {
     bool processes_known = true;
     std::optional<std::int64_t> age_ms = 0;
     bool unhealthy = false;
-    bool lost = false;
+    int lost_by = 0;        // the critical XID; 0 = not lost
     std::vector<int> xids;  // not yet read
     std::vector<int> app_xids;
     std::map<std::string, std::string, std::less<>> problems;  // by field

@@ -1,6 +1,6 @@
 #include "gpu/simulated.h"
 
-#include <set>
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -170,6 +170,7 @@ TEST(SimulatedSource, LeasesB34ACriticalXidLosesTheDeviceUntilItIsSaidToBeWell) 
   EXPECT_TRUE(device.lost);
   EXPECT_EQ(device.device.health, DeviceHealth::unhealthy);
   EXPECT_THAT(device.xids, ElementsAre(79));
+  EXPECT_EQ(device.problem, "critical XID 79 (gone)");
   device = look(*source, "GPU-n1-0");
   EXPECT_THAT(device.xids, IsEmpty()) << "an event is told once";
   EXPECT_TRUE(device.lost) << "the state stays";
@@ -345,28 +346,37 @@ TEST(SimulatedSource, OneUuidIsOnOneNode) {
   EXPECT_THAT(made.error().message(), HasSubstr("is on the nodes n1 and n2"));
 }
 
+// However patches, changes of the fleet and reads fall together: a sample is never half a patch.
 TEST(SimulatedSource, TakesPatchesFromManyThreadsWhileItIsRead) {
   const auto source = two_nodes();
   constexpr int kRounds = 2000;
-  std::set<std::optional<Memory>> seen;
-  {
-    const std::jthread writer([&] {
-      for (int round = 0; round < kRounds; ++round) {
-        EXPECT_TRUE(source->patch("GPU-n1-0", {.used_mib = round % 2 == 0 ? 100 : 200}).ok());
-        source->set_attribution(round % 3 == 0);
-      }
-    });
-    const std::jthread remover([&] {
-      for (int round = 0; round < kRounds; ++round) {
-        EXPECT_TRUE(source->put("GPU-n2-0", {.node = "n2", .total_mib = 16}).ok());
-        EXPECT_TRUE(source->remove("GPU-n2-0").ok());
-      }
-    });
-    for (int round = 0; round < kRounds; ++round)
-      seen.insert(look(*source, "GPU-n1-0").used);
+  std::atomic<int> at_work = 2;
+  const std::jthread writer([&] {
+    for (int round = 1; round <= kRounds; ++round) {
+      const std::vector<SimulatedProcess> one = {{.pid = round, .used_mib = round}};
+      EXPECT_TRUE(source->patch("GPU-n1-0", {.used_mib = round, .processes = one}).ok());
+    }
+    --at_work;
+  });
+  const std::jthread remover([&] {
+    for (int round = 0; round < kRounds; ++round) {
+      EXPECT_TRUE(source->remove("GPU-n2-0").ok());
+      EXPECT_TRUE(source->put("GPU-n2-0", {.node = "n2", .total_mib = 16}).ok());
+    }
+    --at_work;
+  });
+  Memory last;
+  while (at_work > 0) {
+    const DeviceReport device = look(*source, "GPU-n1-0");
+    ASSERT_TRUE(device.used.has_value());
+    EXPECT_GE(*device.used, last) << "samples come in the order of the patches";
+    last = *device.used;
+    if (device.processes.empty()) continue;
+    EXPECT_EQ(device.processes[0].used, last);
+    EXPECT_EQ(device.processes[0].pid, last.floor_mib());
   }
-  EXPECT_TRUE(seen.contains(Memory::mib(200)) || seen.contains(Memory::mib(100)));
-  EXPECT_LE(seen.size(), 3U) << "only what was patched is ever seen";
+  EXPECT_EQ(look(*source, "GPU-n1-0").used, Memory::mib(kRounds));
+  EXPECT_EQ(look(*source, "GPU-n2-0").device.total, Memory::mib(16));
 }
 
 }  // namespace
