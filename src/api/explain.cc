@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "api/write.h"
+#include "core/placement/registry.h"
 #include "core/queue/queue_tree.h"
 #include "lease/reasons.h"
 #include "scenario/verdict_json.h"
@@ -51,7 +52,7 @@ Value device_row(const lease::Ask& ask, const lease::Device& device) {
 std::string help_text(const core::Unblock& help) {
   std::string who;
   for (const std::string& workload : help.workloads) {
-    who += who.empty() ? "" : ", ";
+    who += who.empty() ? "" : " and ";
     who += workload;
   }
   switch (help.kind) {
@@ -61,6 +62,14 @@ std::string help_text(const core::Unblock& help) {
     case core::Unblock::Kind::wait: break;
   }
   return fmt::format("waiting for the declared end of {}", who);
+}
+
+// What chooses among the devices that fit.
+Value policy_value(const std::string& name) {
+  const std::span<const core::PolicyInfo> known = core::registered_policies();
+  const auto found = std::ranges::find(known, name, &core::PolicyInfo::name);
+  return json::object(
+      {{"name", name}, {"summary", found != known.end() ? Value(found->summary) : Value()}});
 }
 
 }  // namespace
@@ -98,6 +107,7 @@ Value explain_value(const lease::Service& service, const lease::Ask& ask, const 
         std::max<std::int64_t>(verdict.devices->need_mib - verdict.devices->largest_free_mib, 0);
   }
   value.set("shortfall_mib", std::move(shortfall));
+  value.set("policy", policy_value(service.config().engine.policy));
   json::Array rows;
   for (const lease::Device& device : service.devices(now)) {
     rows.push_back(device_row(ask, device));

@@ -56,6 +56,32 @@ void Api::post_lease(const net::Request& request, net::Reply& reply, const Momen
   answer_lease(reply, reserved->known ? 200 : waits ? 202 : 201, *reserved->lease, moment);
 }
 
+namespace {
+
+// "waiting", or several with commas between them; "live" stands for all that are not ended.
+Outcome<std::vector<State>> read_states(std::string_view text) {
+  std::vector<State> states;
+  while (true) {
+    const std::string_view word = text.substr(0, text.find(','));
+    if (word == "live") {
+      states.insert(states.end(),
+                    {State::waiting, State::granted, State::active, State::suspect, State::ending});
+    } else if (const auto state = lease::state_from_name(word)) {
+      states.push_back(*state);
+    } else {
+      return std::unexpected(bad_query("state", word,
+                                       "is a state of a lease, such as waiting, granted, active or "
+                                       "released, or live for all that have not ended"));
+    }
+    if (word.size() == text.size()) {
+      return states;
+    }
+    text.remove_prefix(word.size() + 1);
+  }
+}
+
+}  // namespace
+
 void Api::list_leases(const net::Request& request, net::Reply& reply, const Moment& moment) {
   if (auto known = check_query(
           request, {"state", "owner", "key_prefix", "device", "node", "queue", "limit", "cursor"});
@@ -68,12 +94,11 @@ void Api::list_leases(const net::Request& request, net::Reply& reply, const Mome
     return value == nullptr ? std::string() : *value;
   };
   if (const std::string state = text("state"); !state.empty()) {
-    filter.state = lease::state_from_name(state);
-    if (!filter.state.has_value()) {
-      return refuse(reply, bad_query("state", state,
-                                     "is a state of a lease, such as waiting, "
-                                     "granted, active or released"));
+    Outcome<std::vector<State>> states = read_states(state);
+    if (!states) {
+      return refuse(reply, states.error());
     }
+    filter.states = std::move(*states);
   }
   filter.owner = text("owner");
   filter.key_prefix = text("key_prefix");

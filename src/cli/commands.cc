@@ -7,9 +7,11 @@ namespace berth::cli {
 namespace {
 
 constexpr const Command* kCommands[] = {
-    &kServeCommand,       &kSimulateCommand,     &kReplayCommand,
-    &kQueuesCheckCommand, &kQueuesFieldsCommand, &kQueuesImportCommand,
-    &kPoliciesCommand,    &kCompletionCommand,   &kVersionCommand,
+    &kPsCommand,           &kGpusCommand,         &kWhyCommand,      &kWaitCommand,
+    &kCancelCommand,       &kQueuesCommand,       &kDrainCommand,    &kUndrainCommand,
+    &kServeCommand,        &kSimulateCommand,     &kReplayCommand,   &kQueuesCheckCommand,
+    &kQueuesFieldsCommand, &kQueuesImportCommand, &kPoliciesCommand, &kCompletionCommand,
+    &kVersionCommand,
 };
 
 }  // namespace

@@ -47,6 +47,12 @@ std::vector<std::string_view> first_words(CommandTable commands) {
   return words;
 }
 
+// The verb that is this word alone; null if there is none.
+const Command* alone(CommandTable commands, std::string_view first) {
+  const auto found = std::ranges::find(commands, first, &Command::name);
+  return found == commands.end() ? nullptr : *found;
+}
+
 // The verbs of two words that begin with this one.
 std::vector<const Command*> group_of(CommandTable commands, std::string_view first) {
   std::vector<const Command*> group;
@@ -137,16 +143,30 @@ std::string bash_word_cases(const Command& command) {
          "\n      fi\n      ;;\n";
 }
 
+// The long names of all options, with blanks between them.
+std::string option_words(const Command* command) {
+  if (command == nullptr) return "--help";
+  std::string text;
+  for (const Option& option : options_of(*command))
+    text += (text.empty() ? "" : " ") + std::string(option.name);
+  return text;
+}
+
 // Verbs of two words: the second is completed, then both are the verb.
 std::string bash_groups(CommandTable commands) {
   std::string text;
   for (const std::string_view first : first_words(commands)) {
     const auto group = group_of(commands, first);
     if (group.empty()) continue;
+    std::string pattern = second_words(group);
+    for (std::size_t at = pattern.find(' '); at != std::string::npos;
+         at = pattern.find(' ', at + 3))
+      pattern.replace(at, 1, " | ");
     text += "    " + std::string(first) + ")\n      if ((COMP_CWORD == 2)); then\n" +
-            "        _berth_words '" + second_words(group) +
-            " --help'\n        return\n      fi\n" +
-            "      verb=\"$verb ${COMP_WORDS[2]}\"\n      ;;\n";
+            "        _berth_words '" + second_words(group) + " " +
+            option_words(alone(commands, first)) + "'\n        return\n      fi\n" +
+            "      case ${COMP_WORDS[2]} in\n        " + pattern +
+            ") verb=\"$verb ${COMP_WORDS[2]}\" ;;\n        *) ;;\n      esac\n      ;;\n";
   }
   return text.empty() ? "" : "  case $verb in\n" + text + "    *) ;;\n  esac\n";
 }
@@ -249,17 +269,19 @@ std::string zsh_verb(std::string_view word, std::string_view summary) {
   return "    '" + std::string(word) + ":" + escaped(summary, ":\\") + "'\n";
 }
 
-std::string zsh_group(const std::vector<const Command*>& group) {
+std::string zsh_group(const std::vector<const Command*>& group, const Command* alone) {
   std::string verbs;
   std::string cases;
   for (const Command* command : group) {
     verbs += zsh_verb(second_word(*command), command->summary);
-    cases += "    " + std::string(second_word(*command)) + ")\n" + zsh_arguments(*command) +
-             "      ;;\n";
+    cases += "    " + std::string(second_word(*command)) +
+             ")\n      shift words\n      ((CURRENT--))\n" + zsh_arguments(*command) + "      ;;\n";
   }
+  if (alone != nullptr) cases += "    *)\n" + zsh_arguments(*alone) + "      ;;\n";
   return "      verbs=(\n" + verbs +
-         "      )\n      if ((CURRENT == 2)); then\n        _describe verb verbs\n        return\n"
-         "      fi\n      shift words\n      ((CURRENT--))\n      case $words[1] in\n" +
+         "      )\n      if ((CURRENT == 2)) && [[ $words[2] != -* ]]; then\n        _describe "
+         "verb verbs\n"
+         "        return\n      fi\n      case $words[2] in\n" +
          cases + "      esac\n";
 }
 
@@ -269,11 +291,12 @@ std::string zsh_script(CommandTable commands) {
   for (const std::string_view first : first_words(commands)) {
     verbs += zsh_verb(first, summary_of(commands, first));
     if (const auto group = group_of(commands, first); !group.empty()) {
-      cases += "    " + std::string(first) + ")\n" + zsh_group(group) + "      ;;\n";
+      cases += "    " + std::string(first) + ")\n" + zsh_group(group, alone(commands, first)) +
+               "      ;;\n";
     }
   }
   for (const Command* command : commands) {
-    if (!second_word(*command).empty()) continue;
+    if (!group_of(commands, first_word(*command)).empty()) continue;
     cases += "    " + std::string(command->name) + ")\n" + zsh_arguments(*command) + "      ;;\n";
   }
   return R"(#compdef berth
@@ -373,6 +396,8 @@ std::string fish_script(CommandTable commands) {
                         std::string(first_word(*command));
     if (!second_word(*command).empty()) {
       start += "; and __fish_seen_subcommand_from " + std::string(second_word(*command));
+    } else if (const auto group = group_of(commands, command->name); !group.empty()) {
+      start += "; and not __fish_seen_subcommand_from " + second_words(group);
     }
     start += "'";
     for (const Option& option : options_of(*command)) {

@@ -86,8 +86,8 @@ class Completion : public testing::Test {
 };
 
 TEST_F(Completion, BashOffersVerbs) {
-  EXPECT_THAT(bash("''"),
-              UnorderedElementsAre("simulate", "show", "tree", "help", "--help", "--version"));
+  EXPECT_THAT(bash("''"), UnorderedElementsAre("simulate", "show", "tree", "bush", "help", "--help",
+                                               "--version"));
   EXPECT_THAT(bash("si"), ElementsAre("simulate"));
   EXPECT_THAT(bash("help sh"), ElementsAre("show"));
   EXPECT_THAT(bash("nonsense ''"), IsEmpty());
@@ -124,6 +124,12 @@ TEST_F(Completion, BashOffersTheSecondWordOfAVerb) {
   EXPECT_THAT(bash("tree grow --"), ElementsAre("--help"));
 }
 
+TEST_F(Completion, BashOffersBothForAVerbThatIsAlsoTheFirstOfOthers) {
+  EXPECT_THAT(bash("bush ''"), UnorderedElementsAre("trim", "--tall", "--help"));
+  EXPECT_THAT(bash("bush --tall --"), UnorderedElementsAre("--tall", "--help"));
+  EXPECT_THAT(bash("bush trim --"), UnorderedElementsAre("--depth", "--help"));
+}
+
 TEST_F(Completion, BashRegistersTheFunctionForTheProgram) {
   EXPECT_THAT(
       lines_of("bash --norc", completion_script("bash", all_commands()) + "complete -p berth\n"),
@@ -141,6 +147,9 @@ TEST_F(Completion, FishOffersVerbsOptionsAndValues) {
   EXPECT_THAT(fish("berth tree "), UnorderedElementsAre("cut", "grow"));
   EXPECT_THAT(fish("berth tree cut --depth "), UnorderedElementsAre("deep", "flat"));
   EXPECT_THAT(fish("berth tree cut --d"), ElementsAre("--depth"));
+  EXPECT_THAT(fish("berth bush "), ElementsAre("trim"));
+  EXPECT_THAT(fish("berth bush --t"), ElementsAre("--tall"));
+  EXPECT_THAT(fish("berth bush trim --t"), IsEmpty());
 }
 
 // zsh completes only in an interactive shell, so one runs in a pseudo terminal. Each line is typed
@@ -160,7 +169,7 @@ zpty terminal env TERM=dumb ZDOTDIR=. zsh -o no_global_rcs -i
 zpty -r -m terminal answer '*<ready>*'
 for line in 'berth sim' 'berth simulate --see' 'berth simulate --output j' \
     'berth simulate --policy pack,f' 'berth simulate --nodes node-' 'berth show gr' \
-    'berth tree gr' 'berth tree cut --depth f'; do
+    'berth tree gr' 'berth bush --ta' 'berth bush tr' 'berth tree cut --depth f'; do
   zpty -w terminal "$line"$'\t\x01show '
   zpty -r -m terminal answer '*<*>*'
   print -r -- "${${answer##*<}%%>*}"
@@ -169,7 +178,8 @@ zpty -d terminal
 )"),
       ElementsAre("berth simulate", "berth simulate --seeds", "berth simulate --output json",
                   "berth simulate --policy pack,fgd", "berth simulate --nodes node-a.csv",
-                  "berth show green", "berth tree grow", "berth tree cut --depth flat"));
+                  "berth show green", "berth tree grow", "berth bush --tall", "berth bush trim",
+                  "berth tree cut --depth flat"));
 }
 
 }  // namespace

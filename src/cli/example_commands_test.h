@@ -92,7 +92,31 @@ inline constexpr Command kExampleTreeGrow{
     .run = [](const Arguments&, Console&) { return ExitCode::done; },
 };
 
-inline constexpr std::array<const Command*, 4> kExampleCommands{
-    &kExampleSimulate, &kExampleShow, &kExampleTreeCut, &kExampleTreeGrow};
+// A verb of one word that is also the first of another.
+inline constexpr Option kExampleBushOptions[] = {
+    {.name = "--tall", .help = "tall ones only"},
+};
+
+inline constexpr Command kExampleBush{
+    .name = "bush",
+    .summary = "list bushes",
+    .options = kExampleBushOptions,
+    .run =
+        [](const Arguments&, Console& console) {
+          console.out << "bushes\n";
+          return ExitCode::done;
+        },
+};
+
+inline constexpr Command kExampleBushTrim{
+    .name = "bush trim",
+    .summary = "trim a bush",
+    .options = kExampleCutOptions,
+    .run = [](const Arguments&, Console&) { return ExitCode::done; },
+};
+
+inline constexpr std::array<const Command*, 6> kExampleCommands{
+    &kExampleSimulate, &kExampleShow, &kExampleTreeCut,
+    &kExampleTreeGrow, &kExampleBush, &kExampleBushTrim};
 
 }  // namespace berth::cli

@@ -246,6 +246,11 @@ Parsed parse(CommandTable commands, std::span<const std::string> words) {
   // The habit of most programs.
   const std::vector<std::string> version{"version"};
   const Verb verb = find(commands, first == "--version" ? std::span(version) : words);
+  // A word after a verb that takes none was meant for its group: "queues chekc".
+  if (verb.command != nullptr && verb.words == 1 && !verb.group.empty() &&
+      verb.command->operand.name.empty() && !rest.empty() && !rest.front().starts_with('-')) {
+    return unfinished(commands, verb.group, rest);
+  }
   if (verb.command != nullptr) return VerbParser(*verb.command).parse(words.subspan(verb.words));
   if (!verb.group.empty()) return unfinished(commands, verb.group, rest);
   if (first.starts_with('-')) {

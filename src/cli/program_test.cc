@@ -69,6 +69,14 @@ TEST(Program, RunsAndExplainsVerbsOfTwoWords) {
             "Try: berth tree cut --help\n");
 }
 
+TEST(Program, AVerbMayAlsoBeTheFirstWordOfOthers) {
+  EXPECT_EQ(run_words(kExampleCommands, {"bush"}).out, "bushes\n");
+  EXPECT_EQ(run_words(kExampleCommands, {"bush", "trim"}).code, ExitCode::done);
+  EXPECT_EQ(run_words(kExampleCommands, {"bush", "trimm"}).err,
+            "berth: unknown verb 'bush trimm'; did you mean 'trim'? Known are trim\n"
+            "Try: berth bush --help\n");
+}
+
 TEST(Program, VersionSpeaksTextJsonAndYaml) {
   EXPECT_THAT(berth({"version"}).out, testing::StartsWith("berth "));
   EXPECT_EQ(berth({"--version"}).out, berth({"version"}).out);

@@ -20,14 +20,22 @@ inline constexpr Option kOutputOption{
     .choices = [] { return std::vector<std::string>{"table", "json", "yaml"}; },
 };
 
+extern const Command kCancelCommand;
 extern const Command kCompletionCommand;
+extern const Command kDrainCommand;
+extern const Command kGpusCommand;
 extern const Command kPoliciesCommand;
+extern const Command kPsCommand;
+extern const Command kQueuesCommand;
 extern const Command kQueuesCheckCommand;
 extern const Command kQueuesFieldsCommand;
 extern const Command kQueuesImportCommand;
 extern const Command kReplayCommand;
 extern const Command kServeCommand;
 extern const Command kSimulateCommand;
+extern const Command kUndrainCommand;
 extern const Command kVersionCommand;
+extern const Command kWaitCommand;
+extern const Command kWhyCommand;
 
 }  // namespace berth::cli

@@ -158,7 +158,7 @@ struct Position {
 };
 
 struct Filter {
-  std::optional<State> state;
+  std::vector<State> states;  // empty: any
   std::string owner;
   std::string key_prefix;
   std::string device;

@@ -459,7 +459,9 @@ void Service::watching(std::string_view id, bool open, Now now) {
 
 std::vector<const Lease*> Service::list(const Party& party, const Filter& filter) const {
   const auto wanted = [&](const Lease& lease) {
-    return sees(party, lease) && (!filter.state || lease.state == *filter.state) &&
+    return sees(party, lease) &&
+           (filter.states.empty() ||
+            std::ranges::find(filter.states, lease.state) != filter.states.end()) &&
            (filter.owner.empty() || lease.ask.owner == filter.owner) &&
            lease.ask.key.starts_with(filter.key_prefix) &&
            (filter.node.empty() || lease.node == filter.node) &&

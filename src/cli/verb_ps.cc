@@ -1,0 +1,291 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/suggest.h"
+#include "cli/daemon_client.h"
+#include "cli/grid.h"
+#include "cli/live_view.h"
+#include "cli/verbs.h"
+#include "cli/words_for_people.h"
+#include "net/target.h"
+
+namespace berth::cli {
+
+namespace {
+
+using json::Value;
+
+std::vector<std::string> state_words() {
+  return {"live",     "waiting",   "granted",   "active",  "suspect", "ending",
+          "released", "cancelled", "timed-out", "expired", "lost",    "never"};
+}
+
+constexpr Option kOptions[] = {
+    {.name = "--all", .letter = 'a', .help = "also what has ended (kept for a day)"},
+    {.name = "--state",
+     .kind = ValueKind::list,
+     .value = "STATE[,STATE]",
+     .help = "only these states",
+     .choices = state_words},
+    {.name = "--queue", .kind = ValueKind::text, .value = "NAME", .help = "only this queue"},
+    {.name = "--owner", .kind = ValueKind::text, .value = "NAME", .help = "only this owner"},
+    {.name = "--device",
+     .kind = ValueKind::text,
+     .value = "DEVICE",
+     .help = "only what is on this device: index, NODE/INDEX or UUID"},
+    kWatchOption,
+    kIntervalOption,
+    kWideOutputOption,
+    kAddressOption,
+    kTokenFileOption,
+    kCaFileOption,
+};
+
+constexpr Example kExamples[] = {
+    {"berth ps", "what waits and what runs"},
+    {"berth ps --state waiting --queue default -o wide", "who waits, and for what, in full"},
+    {"berth ps --device 0 --watch", "who is on the first GPU, live"},
+    {"berth ps --all -o json", "everything the daemon still knows, for a script"},
+};
+
+Tone tone_of(std::string_view state) {
+  if (state == "active" || state == "granted") {
+    return Tone::good;
+  }
+  if (state == "waiting") {
+    return Tone::busy;
+  }
+  if (state == "suspect" || state == "ending" || state == "lost" || state == "never" ||
+      state == "expired" || state == "timed-out") {
+    return Tone::bad;
+  }
+  return Tone::faint;
+}
+
+std::string devices_text(const Value& lease, const DeviceNames& names) {
+  std::string text;
+  if (const Value* devices = lease.find("devices"); devices != nullptr && devices->is_array()) {
+    for (const Value& device : devices->as_array()) {
+      text += text.empty() ? "" : ", ";
+      text += names.name(device.text("uuid"));
+    }
+  }
+  return text.empty() ? "-" : text;
+}
+
+// A whole device that waits has no claim in MiB yet.
+std::string claim_text(const Value& lease, std::string_view field) {
+  const std::int64_t mib = lease.integer(field);
+  if (mib == 0) {
+    return lease.text("state") == "waiting" ? "device" : "-";
+  }
+  const Value* devices = lease.find("devices");
+  const std::size_t count =
+      devices != nullptr && devices->is_array() ? devices->as_array().size() : 0;
+  return count > 1 ? fmt::format("{}x{}", count, memory_text(mib)) : memory_text(mib);
+}
+
+std::string used_text(const Value& lease) {
+  const std::int64_t bytes = lease.integer("use_bytes");
+  return bytes == 0 ? "-" : rough_memory(bytes / Memory::kBytesPerMib);
+}
+
+// In a few words; `berth why` has the sentences.
+std::string why_text(const Value& lease, const DeviceNames& names) {
+  if (const Value* leaves = lease.find("evicting")) {
+    return "has to leave: " + names.in_words(leaves->text("message"));
+  }
+  const std::string_view reason = lease.text("reason");
+  if (reason.empty()) {
+    return {};
+  }
+  std::string text(reason);
+  if (lease.text("state") != "waiting") {
+    const std::string_view message = lease.text("message");
+    return text + (message.empty() ? "" : ": " + names.in_words(message));
+  }
+  const Value* queue = lease.find("queue");
+  if (queue == nullptr) {
+    return text;
+  }
+  if (const std::int64_t missing = queue->integer("shortfall_mib"); missing > 0) {
+    // That there is no room is then said.
+    text = (reason == "no-room" ? "" : text + ", ") + memory_text(missing) + " short";
+  }
+  if (const std::int64_t place = queue->integer("position"); place > 0) {
+    text += fmt::format(", {} of {}", place, queue->integer("of"));
+  }
+  if (const Value* eta = queue->find("eta_seconds"); eta != nullptr && eta->is_integer()) {
+    text += ", in about " + span_text(eta->as_integer());
+  }
+  return text;
+}
+
+std::string runs_text(const Value& lease) {
+  const std::optional<std::int64_t> since = seconds_since(lease.text("granted_at"));
+  if (!since.has_value()) {
+    return "-";
+  }
+  const std::optional<std::int64_t> ended = seconds_since(lease.text("ended_at"));
+  return span_text(*since - ended.value_or(0));
+}
+
+std::string table_of(const json::Array& leases, const DeviceNames& names, const Look& look,
+                     bool wide) {
+  std::vector<Grid::Column> columns{{.title = "ID"},
+                                    {.title = "STATE"},
+                                    {.title = "MEMORY", .right = true},
+                                    {.title = "USED", .right = true},
+                                    {.title = "LIMIT", .right = true, .rank = 5},
+                                    {.title = "DEVICE"},
+                                    {.title = "WAITED", .right = true},
+                                    {.title = "RUNS", .right = true, .rank = 3},
+                                    {.title = "OWNER", .rank = 1},
+                                    {.title = "QUEUE", .rank = 4},
+                                    {.title = "ISOLATION", .rank = 6}};
+  if (wide) {
+    columns.insert(
+        columns.end(),
+        {{.title = "PRIORITY", .right = true}, {.title = "PID", .right = true}, {.title = "KEY"}});
+  }
+  columns.push_back({.title = "WHY", .elastic = true});
+  Grid grid(std::move(columns));
+  for (const Value& lease : leases) {
+    const Value* queue = lease.find("queue");
+    const std::string_view state = lease.text("state");
+    std::vector<Cell> row{
+        lease.text("id"),
+        {std::string(state), tone_of(state)},
+        claim_text(lease, "memory_mib"),
+        used_text(lease),
+        claim_text(lease, "limit_mib"),
+        devices_text(lease, names),
+        span_text(lease.integer("waited_seconds")),
+        runs_text(lease),
+        lease.text("owner"),
+        queue != nullptr ? queue->text("name") : "",
+        lease.text("isolation", "-"),
+    };
+    if (wide) {
+      const std::int64_t pid = lease.integer("pid");
+      row.insert(row.end(), {std::to_string(lease.integer("priority")),
+                             pid > 0 ? std::to_string(pid) : std::string("-"), lease.text("key")});
+      const std::string_view message = lease.text("message");
+      row.push_back(message.empty() ? why_text(lease, names) : names.in_words(message));
+    } else {
+      row.push_back(why_text(lease, names));
+    }
+    grid.add(std::move(row));
+  }
+  return grid.text(look);
+}
+
+std::string query_of(const Arguments& arguments, const std::string& device) {
+  std::string query = "/v1/leases?limit=1000";
+  const std::string states =
+      arguments.value("--state").value_or(arguments.has("--all") ? "" : "live");
+  if (!states.empty()) {
+    query += "&state=" + net::percent_encoded(states);
+  }
+  for (const auto& [name, value] :
+       {std::pair("queue", arguments.value("--queue").value_or("")),
+        std::pair("owner", arguments.value("--owner").value_or("")), std::pair("device", device)}) {
+    if (!value.empty()) {
+      query += fmt::format("&{}={}", name, net::percent_encoded(value));
+    }
+  }
+  return query;
+}
+
+// How many there are of each state, for the line below the table.
+std::string tally(const json::Array& leases) {
+  std::map<std::string_view, int> counts;
+  for (const Value& lease : leases) {
+    ++counts[lease.text("state")];
+  }
+  std::string text;
+  for (const std::string& state : state_words()) {
+    if (const auto found = counts.find(state); found != counts.end()) {
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", found->second, state);
+    }
+  }
+  return text + "\n";
+}
+
+Result<void> check_states(const Arguments& arguments) {
+  const std::string given = arguments.value("--state").value_or("");
+  std::string_view rest = given;
+  const std::vector<std::string> known = state_words();
+  while (!rest.empty()) {
+    const std::string word(rest.substr(0, rest.find(',')));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    if (std::ranges::find(known, word) == known.end()) {
+      return invalid_argument(fmt::format("--state cannot be '{}'; did you mean '{}'? Known are {}",
+                                          word, nearest(word, known), fmt::join(known, ", ")));
+    }
+  }
+  return success();
+}
+
+ExitCode run_ps(const Arguments& arguments, Console& console) {
+  if (const Result<void> states = check_states(arguments); !states) {
+    return fail("ps", states.error(), console);
+  }
+  Result<DaemonClient> daemon = DaemonClient::open(arguments);
+  if (!daemon) {
+    return fail("ps", daemon.error(), console);
+  }
+  const std::string format = *arguments.value("--output");
+  const auto draw = [&](const Look& look) -> Result<std::string> {
+    TRY(const json::Array devices, daemon->list("/v1/devices", "devices"));
+    std::string device;
+    if (const auto words = arguments.value("--device")) {
+      TRY(device, device_meant(devices, *words));
+    }
+    TRY(json::Array leases, daemon->list(query_of(arguments, device), "leases"));
+    if (format == "json" || format == "yaml") {
+      return text_of(json::object({{"leases", std::move(leases)}}), format,
+                     arguments.has("--watch"));
+    }
+    if (leases.empty()) {
+      return std::string(arguments.has("--all") ? "Nothing is known.\n"
+                                                : "Nothing waits or runs. `berth ps --all` shows "
+                                                  "what has ended.\n");
+    }
+    const bool wide = format == "wide";
+    Look fit = look;
+    if (wide) {
+      fit.columns = 0;
+    }
+    return table_of(leases, DeviceNames(devices), fit, wide) +
+           (look.terminal ? toned(tally(leases), Tone::faint, look) : "");
+  };
+  const Result<void> shown = show(arguments, console, draw);
+  return shown ? ExitCode::done : fail("ps", shown.error(), console);
+}
+
+}  // namespace
+
+constinit const Command kPsCommand{
+    .name = "ps",
+    .summary = "list who holds GPU memory and who waits for it",
+    .description =
+        "One line per lease: what waits first, in the order in which it will be served, then what "
+        "runs. You see your own; root and administrators see all.\n\n"
+        "MEMORY is what is promised on each device, USED what the driver measured (- where it "
+        "cannot be known), LIMIT how far it may burst. WAITED is the time from asking to the grant "
+        "(or until now), RUNS the time since. WHY is in short: a wait's reason, what is missing "
+        "where it is nearest, the place in the queue; `berth why ID` says it in full.\n\n"
+        "On a narrow terminal columns are left out; -o wide shows all of them.",
+    .options = kOptions,
+    .examples = kExamples,
+    .run = run_ps,
+};
+
+}  // namespace berth::cli
