@@ -7,11 +7,11 @@ namespace berth::cli {
 namespace {
 
 constexpr const Command* kCommands[] = {
-    &kPsCommand,           &kGpusCommand,         &kWhyCommand,      &kWaitCommand,
-    &kCancelCommand,       &kQueuesCommand,       &kDrainCommand,    &kUndrainCommand,
-    &kServeCommand,        &kSimulateCommand,     &kReplayCommand,   &kQueuesCheckCommand,
-    &kQueuesFieldsCommand, &kQueuesImportCommand, &kPoliciesCommand, &kCompletionCommand,
-    &kVersionCommand,
+    &kPsCommand,           &kGpusCommand,         &kWhyCommand,    &kWaitCommand,
+    &kCancelCommand,       &kQueuesCommand,       &kDrainCommand,  &kUndrainCommand,
+    &kServeCommand,        &kSimulateCommand,     &kReplayCommand, &kQueuesCheckCommand,
+    &kQueuesFieldsCommand, &kQueuesImportCommand, &kDoctorCommand, &kPoliciesCommand,
+    &kCompletionCommand,   &kVersionCommand,
 };
 
 }  // namespace

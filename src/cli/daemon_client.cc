@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ostream>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "base/printable.h"
 #include "base/suggest.h"
+#include "cli/usual_places.h"
 #include "net/target.h"
 #include "sim/files.h"
 
@@ -80,24 +80,6 @@ std::string_view digits_of(std::string_view id) {
 }
 
 }  // namespace
-
-std::string own_socket() {
-  if (geteuid() == 0) {
-    return std::string(kMachineSocket);
-  }
-  const std::string runtime = variable("XDG_RUNTIME_DIR");
-  const std::string home = variable("HOME");
-  return (!runtime.empty() ? runtime : (home.empty() ? "/tmp" : home) + "/.local/state") +
-         "/berth/berth.sock";
-}
-
-std::vector<std::string> usual_addresses() {
-  std::vector<std::string> addresses{"unix:" + std::string(kMachineSocket)};
-  if (const std::string own = "unix:" + own_socket(); own != addresses.front()) {
-    addresses.push_back(own);
-  }
-  return addresses;
-}
 
 std::string full_address(std::string_view words) {
   const bool path = words.starts_with('/') || words.starts_with("./");

@@ -52,13 +52,6 @@ inline constexpr Option kWideOutputOption{
     .fallback = "table",
     .choices = [] { return std::vector<std::string>{"table", "wide", "json", "yaml"}; }};
 
-// The user's own socket, without "unix:"; the machine's for root.
-std::string own_socket();
-inline constexpr std::string_view kMachineSocket = "/run/berth/berth.sock";
-
-// Where a daemon is looked for when nothing was said, in this order; each with "unix:".
-std::vector<std::string> usual_addresses();
-
 // "unix:/path" of "/path"; everything else as it is.
 std::string full_address(std::string_view words);
 

@@ -16,6 +16,7 @@
 #include "cli/build_info.h"
 #include "cli/fleet_words.h"
 #include "cli/simulate_words.h"
+#include "cli/usual_places.h"
 #include "cli/verbs.h"
 #include "config/queue_file.h"
 #include "config/value.h"
@@ -107,38 +108,6 @@ constexpr Example kExamples[] = {
      "for workflow engines on other machines too"},
 };
 
-std::string home_directory() {
-  const char* home = std::getenv("HOME");
-  return home != nullptr ? home : "/tmp";
-}
-
-std::string default_socket() {
-  if (geteuid() == 0) {
-    return "unix:/run/berth/berth.sock";
-  }
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  return "unix:" +
-         (runtime != nullptr ? std::string(runtime) : home_directory() + "/.local/state") +
-         "/berth/berth.sock";
-}
-
-std::string default_state() {
-  return geteuid() == 0 ? "/var/lib/berth" : home_directory() + "/.local/state/berth";
-}
-
-// Beside the program: as built, and as installed.
-std::string default_guard() {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  for (const char* place : {"../lib/libberth_guard.so", "../lib/berth/libberth_guard.so"}) {
-    const std::filesystem::path path = program.parent_path() / place;
-    if (std::filesystem::exists(path, error)) {
-      return std::filesystem::weakly_canonical(path, error).string();
-    }
-  }
-  return {};
-}
-
 Result<core::QueueConfig> read_queues(const std::string& files,
                                       const std::vector<std::string>& classes, Console& console) {
   config::QueueReader reader;
@@ -190,7 +159,7 @@ Result<serve::DaemonOptions> options_from(const Arguments& arguments, Console& c
   };
   options.server.listen = arguments.values("--listen");
   if (options.server.listen.empty()) {
-    options.server.listen.push_back(default_socket());
+    options.server.listen.push_back("unix:" + own_socket());
     std::error_code error;
     std::filesystem::create_directories(
         std::filesystem::path(options.server.listen.front().substr(5)).parent_path(), error);
@@ -205,7 +174,7 @@ Result<serve::DaemonOptions> options_from(const Arguments& arguments, Console& c
   options.server.certificate_file = arguments.value("--tls-certificate").value_or("");
   options.server.key_file = arguments.value("--tls-key").value_or("");
   options.server.allow_plain_loopback = arguments.has("--plain-loopback");
-  options.state_directory = arguments.value("--state").value_or(default_state());
+  options.state_directory = arguments.value("--state").value_or(default_state_directory());
   TRY(options.sampling, config::parse_duration(*arguments.value("--sampling")));
   options.service.engine.policy = *arguments.value("--policy");
   options.service.engine.max_sample_age = Duration(3 * options.sampling.count());
@@ -245,7 +214,7 @@ Result<serve::DaemonOptions> options_from(const Arguments& arguments, Console& c
     };
     TRY(options.service.queues, options.read_queues());
   }
-  options.guard_library = arguments.value("--guard").value_or(default_guard());
+  options.guard_library = arguments.value("--guard").value_or(default_guard_library());
   if (options.guard_library == "none") {
     options.guard_library.clear();
   }

@@ -22,6 +22,7 @@ inline constexpr Option kOutputOption{
 
 extern const Command kCancelCommand;
 extern const Command kCompletionCommand;
+extern const Command kDoctorCommand;
 extern const Command kDrainCommand;
 extern const Command kGpusCommand;
 extern const Command kPoliciesCommand;
