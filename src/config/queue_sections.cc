@@ -314,7 +314,7 @@ constexpr std::array<std::pair<std::string_view, core::QueueStop>, 3> kStops = {
 
 Result<void> read_cap(const Value& value, QueueDraft& draft) {
   if (draft.spec.device_cap) return value.error("deviceCap and device_cap are one key: keep one");
-  TRY(draft.spec.device_cap, value.number(1, kMostNumber));
+  TRY(draft.spec.device_cap, value.number(1, core::kMostDeviceCap));
   return success();
 }
 
@@ -434,8 +434,8 @@ constexpr std::array kQueueKeys = {
                     }},
     Key<QueueDraft>{{"policy", "text",
                      "how places are chosen for its work: a name of `berth policies`, or "
-                     "`nodes=X,devices=Y`; the engine's when not said; checked, but not "
-                     "followed yet",
+                     "`nodes=X,devices=Y`; when not said as above it, and in the end as the engine "
+                     "is set. What work asks for itself counts before it",
                      "pack"},
                     [](const Value& value, QueueDraft& draft) -> Result<void> {
                       TRY(draft.spec.policy, value.word());
@@ -445,8 +445,9 @@ constexpr std::array kQueueKeys = {
                     }},
     Key<QueueDraft>{
         {"deviceCap", "number",
-         "at most so many grants on one shared device; may be written `device_cap`; checked, but "
-         "not followed yet",
+         "its work joins a shared device only while that holds fewer grants than this, whosever "
+         "they are; 1: one task per GPU. The least on the way up counts. May be written "
+         "`device_cap`",
          "4"},
         read_cap},
     Key<QueueDraft>{{"device_cap", "number", "the same as `deviceCap`", "4"}, read_cap},

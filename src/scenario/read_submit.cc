@@ -48,6 +48,13 @@ Result<void> read_queue(const Value& value, T& into) {
   return success();
 }
 
+// A name that nobody registered is the engine's to refuse.
+template <typename T>
+Result<void> read_policy(const Value& value, T& into) {
+  TRY(options_of(into).policy, value.word());
+  return success();
+}
+
 template <typename T>
 Result<void> read_max_run(const Value& value, T& into) {
   TRY(options_of(into).max_run, value.duration());
@@ -111,6 +118,11 @@ constexpr std::array kSubmitKeys = {
     Key<SubmitDraft>{{"max_run", "duration", "how long it runs at most, from its grant", "30min"},
                      read_max_run<SubmitDraft>},
     Key<SubmitDraft>{kQueueKey, read_queue<SubmitDraft>},
+    Key<SubmitDraft>{{"policy", "text",
+                      "how its place is chosen: a name of `berth policies`, or "
+                      "`nodes=X,devices=Y`; as its queue says when not said",
+                      "spread"},
+                     read_policy<SubmitDraft>},
     Key<SubmitDraft>{{"queued_at", "duration",
                       "it has waited since this time of the scenario; a task that "
                       "is submitted again keeps its age so",

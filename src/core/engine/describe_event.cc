@@ -184,6 +184,9 @@ struct EventText {
     if (options.preemptible) {
       note("preemptible", "yes");
     }
+    if (options.policy.has_value()) {
+      note("policy", *options.policy);
+    }
     if (options.queue != "default") {
       note("queue", options.queue);
     }

@@ -24,7 +24,8 @@ Result<void> check_config(const EngineConfig& config) {
     return refuse("limit_overcommit_percent", config.limit_overcommit_percent,
                   "it must lie between 100 (no burst beyond the device) and 100000");
   }
-  if (config.device_cap.has_value() && (*config.device_cap < 1 || *config.device_cap > 10'000)) {
+  if (config.device_cap.has_value() &&
+      (*config.device_cap < 1 || *config.device_cap > kMostDeviceCap)) {
     return refuse("device_cap", *config.device_cap, "it must lie between 1 and 10000");
   }
   if (config.aging_step.count() < 1 || config.aging_max < 0 || config.aging_max > 1'000'000) {
@@ -56,7 +57,7 @@ Result<void> check_config(const EngineConfig& config) {
 Engine::Impl::Impl(EngineConfig the_config, std::unique_ptr<Policy> policy, Stopwatch* stopwatch)
     : config(std::move(the_config)),
       ledger(fleet, rules_of(config)),
-      shapes(config.device_cap.value_or(0), config.limit_overcommit_percent),
+      shapes(config.limit_overcommit_percent),
       index(fleet, ledger, types, shapes),
       quotas(fleet, ledger, types),
       waiting({.step = config.aging_step, .max = config.aging_max}),

@@ -88,6 +88,7 @@ class Engine::Impl {
   friend class Engine;
   friend class ClaimSearch;
   friend class GangPlanner;
+  friend class GangProof;
   friend class Scratch;
   friend class Sentence;
   friend class Trial;
@@ -140,6 +141,15 @@ class Engine::Impl {
   WorkloadId id_of(std::string_view uid) const;
 
   Entry& at(WorkloadId id) { return entries_[id.index()]; }
+
+  // --- by what it is placed (terms.cc)
+  void rank_by(std::unique_ptr<Policy> policy);
+  void rank_by_name(PolicyId id) const;
+  PolicyId policy_named(const std::string& name) const;
+  ShapeTerms terms_of(const WorkloadOptions& options, QueueId leaf) const;
+  void read_terms(WorkloadId id);
+  void release_shape(ShapeId shape);
+  static std::vector<QueueProblem> policy_problems(const QueueConfig& queues);
 
   // --- gangs (gangs.cc)
   void submit_gang(const Workload& workload);
@@ -194,8 +204,7 @@ class Engine::Impl {
   std::int64_t most_members(const Shape& shape) const;
   PlacementIndex::NodeState bare_node(NodeId node) const;
   Cause gang_never(WorkloadId head) const;
-  bool exceeds_fleet(const GangState& state) const;
-  Cause group_never(const GangState& state, std::size_t group) const;
+  std::int64_t most_on(const Shape& shape, NodeId node) const;
   Cause gang_waiting_cause(WorkloadId head) const;
   std::uint64_t quota_places(WorkloadId member, NodeId node) const;
   bool quota_open(WorkloadId member) const;
@@ -236,6 +245,7 @@ class Engine::Impl {
   void book_queue(WorkloadId id, const Grant& grant);
   void unbook_queue(WorkloadId id);
   void rebook_queue(WorkloadId id);
+  void rebook_reshaped();
   void report(const std::vector<QueueProblem>& problems);
   bool is_preemptible(const WorkloadOptions& options) const;
   Aging aging_of(const Entry& entry) const;
@@ -400,6 +410,7 @@ class Engine::Impl {
   std::set<NodeId> quota_promises_;  // whose promises may wait for nothing but their queue
   std::set<NodeId> releasing_nodes_;
   std::set<NodeId> improved_;
+  std::set<NodeId> reshaped_;      // nodes described anew in this event
   std::set<WorkloadId> requeued_;  // wait again and have not been tried anywhere yet
   std::set<PoolId> touched_pools_;
   std::map<WorkloadId, GangState> gangs_;  // by head
@@ -438,6 +449,8 @@ class Engine::Impl {
   std::vector<Action> actions_;
   std::map<DeviceId, std::vector<Stranger>> strangers_;  // of the last samples, where known
   ClassCounts history_;
+  mutable std::vector<std::string> policy_names_{""};  // by PolicyId; the engine's has none
+  bool queues_have_terms_ = false;                     // some queue names a policy or a cap
   std::uint64_t grants_made_ = 0;
   std::uint64_t grants_before_ = 0;  // made before the present call
   std::vector<QueueId> blocked_by_;  // queues that refused the last workload tried

@@ -37,9 +37,9 @@ WorkloadId Engine::Impl::new_entry(const Workload& workload) {
   entry = Entry();
   entry.uid = workload.uid();
   entry.options = workload.options();
-  entry.shape = shapes.acquire(workload.request());
   entry.preemptible = is_preemptible(entry.options);
   entry.leaf = quotas.counting() ? quotas.tree.place_of(entry.options.queue) : kRootQueue;
+  entry.shape = shapes.acquire(workload.request(), terms_of(entry.options, entry.leaf));
   entry.pool = pool_of(shapes.at(entry.shape), entry.leaf);
   entry.queued_at = std::min(workload.options().queued_at.value_or(now), now);
   entry.since = now;
@@ -53,13 +53,7 @@ void Engine::Impl::forget_entry(WorkloadId id) {
   Entry& entry = at(id);
   by_uid_.erase(entry.uid);
   displaced_for_.erase(id);
-  for (const ShapeId gone : shapes.release(entry.shape)) {
-    index.forget(gone);
-    if (gone.index() < pools_of_shapes_.size()) {
-      pools_of_shapes_[gone.index()] = {};
-    }
-    std::erase_if(failed_moves_, [&](const auto& one) { return one.first.first == gone; });
-  }
+  release_shape(entry.shape);
   entry.state = EntryState::ended;
   ended_.push_back(id);
 }

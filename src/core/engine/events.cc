@@ -166,6 +166,7 @@ void Engine::Impl::on(const NodeUpserted& event) {
   fleet_changed_ = true;
   if (!same) {
     withdraw_promises(node);  // they were sized for what the node was
+    reshaped_.insert(node);
   }
   improved(node);
 }
@@ -290,6 +291,12 @@ void Engine::Impl::on(const WorkloadSubmitted& event) {
                     workload.uid(), option));
     return;
   }
+  if (const auto& policy = workload.options().policy; policy.has_value()) {
+    if (const auto made = make_policy(*policy, ClassCounts()); !made.ok()) {
+      refuse(fmt::format("workload {}: {}", workload.uid(), made.error().message()));
+      return;
+    }
+  }
   if (!id_of(workload.uid()).is_none()) {
     refuse(fmt::format("workload {} is known already; end it first or use another uid",
                        workload.uid()));
@@ -397,7 +404,7 @@ void Engine::Impl::on(const PolicyChanged& event) {
   }
   config.policy = event.spec;
   config.policy_seed = event.seed;
-  index.set_policy(std::move(policy).value(), event.seed);
+  rank_by(std::move(policy).value());
 }
 
 void Engine::Impl::on(const HistoryChanged& event) {
@@ -420,12 +427,15 @@ void Engine::Impl::on(const HistoryChanged& event) {
   history_ = std::move(history);
   Result<std::unique_ptr<Policy>> policy = make_policy(config.policy, history_);
   ASSERT(policy.ok(), config.policy);
-  index.set_policy(std::move(policy).value(), config.policy_seed);
+  rank_by(std::move(policy).value());
 }
 
 void Engine::Impl::on(const QueuesChanged& event) {
   displaced_for_.clear();
-  report(quotas.configure(event.config));
+  queues_have_terms_ = std::ranges::any_of(event.config.queues, [](const QueueSpec& queue) {
+    return !queue.policy.empty() || queue.device_cap.has_value();
+  });
+  report(quotas.configure(event.config, policy_problems(event.config)));
   quotas.tree.sample(now);
   reread_queues();
   drain_queues();

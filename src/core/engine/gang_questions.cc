@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/engine/engine_impl.h"
+#include "core/engine/gang_never.h"
 
 namespace berth::core {
 
@@ -103,14 +104,9 @@ std::int64_t Engine::Impl::most_members(const Shape& shape) const {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
     const NodeId node(i);
-    if (!fleet.present(node) ||
-        constraint_refusal(shape.request.nodes(), fleet.node(node)) != Cause::none) {
-      continue;
-    }
-    const StaticFit& fit = shapes.fit(shape.id, types, fleet, node);
-    if (fit.could_ever) {
-      const PlacementIndex::NodeState empty = bare_node(node);
-      most += count_on_node(shape, empty.face, empty.devices, fit).members;
+    if (fleet.present(node) &&
+        constraint_refusal(shape.request.nodes(), fleet.node(node)) == Cause::none) {
+      most += most_on(shape, node);
     }
   }
   return most;
@@ -159,107 +155,7 @@ Cause Engine::Impl::gang_never(WorkloadId head) const {
       return limit;
     }
   }
-  const Cause group = group_never(state, 0);
-  return group == Cause::none && exceeds_fleet(state) ? Cause::exceeds_fleet : group;
-}
-
-namespace {
-
-struct Amount {
-  std::int64_t whole = 0;  // devices for itself alone
-  std::int64_t mib = 0;    // at least, of memory; whole devices not counted
-};
-
-Amount least_of(const Shape& shape) {
-  Amount amount;
-  for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
-    const ContainerAsk& container = shape.request.containers()[shape.gpu_containers[i]];
-    const DeviceAsk& ask = container.gpu;
-    if (container.kind == ContainerKind::init) {
-      continue;
-    }
-    amount.whole += ask.is_exclusive() && ask.kind != AskKind::mig ? ask.count : 0;
-    amount.mib += ask.kind == AskKind::memory ? ask.count * ask.mib : 0;
-  }
-  return amount;
-}
-
-}  // namespace
-
-// What the minima take together, against all that the machines have: a bound, whatever the pieces.
-bool Engine::Impl::exceeds_fleet(const GangState& state) const {
-  const auto sum = [&](const auto& self, std::size_t group) -> Amount {
-    const GangNode& node = state.nodes[group];
-    std::vector<std::int64_t> whole;
-    std::vector<std::int64_t> mib;
-    const auto add = [&](const Amount& amount) {
-      whole.push_back(amount.whole);
-      mib.push_back(amount.mib);
-    };
-    for (const WorkloadId member : node.members) {
-      add(least_of(shapes.at(entry(member).shape)));
-    }
-    for (const std::size_t child : node.children) {
-      add(self(self, child));
-    }
-    const auto needed =
-        static_cast<std::size_t>(std::max<std::int64_t>(0, node.min - node.succeeded));
-    const auto smallest = [needed](std::vector<std::int64_t>& all) {
-      std::ranges::sort(all);
-      std::int64_t total = 0;
-      for (std::size_t i = 0; i < std::min(needed, all.size()); ++i) {
-        total += all[i];
-      }
-      return total;
-    };
-    return {.whole = smallest(whole), .mib = smallest(mib)};
-  };
-  const Amount need = sum(sum, 0);
-  std::int64_t devices = 0;
-  std::int64_t mib = 0;
-  for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
-    if (fleet.present(NodeId(i))) {
-      for (const Device& device : fleet.node(NodeId(i)).devices) {
-        devices += device.mig_enabled || device.is_mig() ? 0 : 1;
-        mib += device.mig_enabled ? 0 : device.usable_mib();
-      }
-    }
-  }
-  return fleet.present_nodes() > 0 && (need.whole > devices || need.mib > mib);
-}
-
-// As gang_never, of one group by itself and by counts alone: shape by shape on empty machines.
-Cause Engine::Impl::group_never(const GangState& state, std::size_t group) const {
-  if (fleet.present_nodes() == 0) {
-    return Cause::none;
-  }
-  const GangNode& node = state.nodes[group];
-  if (!node.is_leaf()) {
-    std::int64_t could = 0;
-    Cause cause = Cause::none;
-    for (const std::size_t child : node.children) {
-      const Cause here = existing_in(state, child) < state.nodes[child].min
-                             ? Cause::none
-                             : group_never(state, child);
-      could += here == Cause::none ? 1 : 0;
-      cause = more_advanced(cause, here);
-    }
-    return could >= node.min ? Cause::none : cause;
-  }
-  std::map<ShapeId, std::int64_t> shapes_of;
-  for (const WorkloadId member : node.members) {
-    ++shapes_of[entry(member).shape];
-  }
-  std::int64_t could = node.succeeded;
-  Cause cause = Cause::none;
-  for (const auto& [shape, count] : shapes_of) {
-    const Cause here = possible(shapes.at(shape));
-    cause = more_advanced(cause, here);
-    if (here == Cause::none && could < node.min) {
-      could += std::min(count, most_members(shapes.at(shape)));
-    }
-  }
-  return could >= node.min ? Cause::none : cause != Cause::none ? cause : Cause::exceeds_fleet;
+  return GangProof(*this, state).never();
 }
 
 std::uint64_t Engine::Impl::quota_places(WorkloadId member, NodeId node) const {

@@ -99,7 +99,7 @@ void fields(auto& io, Of<RequestSpec> auto& x) { io(x.cpu, x.ram, x.nodes, x.con
 
 void fields(auto& io, Of<WorkloadOptions> auto& x) {
   io(x.queue, x.priority, x.preemptible, x.restartable, x.backfill, x.preemption_delay);
-  io(x.max_run, x.queued_at, x.wait_timeout, x.confirm_within);
+  io(x.max_run, x.queued_at, x.wait_timeout, x.confirm_within, x.policy);
 }
 
 void fields(auto& io, Of<SegmentRule> auto& x) { io(x.level, x.size); }

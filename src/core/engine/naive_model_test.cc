@@ -152,7 +152,22 @@ Result<void> NaiveModel::on(const Event& event, bool refused, bool any_ended) {
                                                 .id = WorkloadId::none(),
                                                 .confirm_by = {},
                                                 .releasing_until = {}});
-  } else if (const auto* confirm = as<GrantConfirmed>(event); confirm != nullptr && !refused) {
+  } else if (const auto* hold = as<GrantingHeld>(event)) {
+    held_ = hold->held;
+  } else if (const auto* queues = as<QueuesChanged>(event)) {
+    queue_cap_.reset();
+    for (const QueueSpec& queue : queues->config.queues) {  // all of them stand above all work
+      if (queue.device_cap.has_value()) {
+        queue_cap_ = std::min(queue_cap_.value_or(*queue.device_cap), *queue.device_cap);
+      }
+    }
+  }
+  return refused ? success() : on_grant(event);
+}
+
+// What a harbour says of a grant, and was obeyed.
+Result<void> NaiveModel::on_grant(const Event& event) {
+  if (const auto* confirm = as<GrantConfirmed>(event)) {
     Known* known = find(confirm->uid);
     if (known == nullptr || known->grant == 0 || known->is_promise) {
       return wrong("a confirmation was obeyed without a grant");
@@ -161,7 +176,7 @@ Result<void> NaiveModel::on(const Event& event, bool refused, bool any_ended) {
     if (books_.find(known->id)->grant.state == GrantState::granted) {
       books_.set_state(known->id, GrantState::active);
     }
-  } else if (const auto* releasing = as<GrantReleasing>(event); releasing != nullptr && !refused) {
+  } else if (const auto* releasing = as<GrantReleasing>(event)) {
     Known* known = find(releasing->uid);
     if (known == nullptr || known->grant == 0 || known->is_promise) {
       return wrong("a release was announced without a grant");
@@ -171,14 +186,12 @@ Result<void> NaiveModel::on(const Event& event, bool refused, bool any_ended) {
       known->releasing_until = *now_ + config_.releasing_horizon;
       books_.set_state(known->id, GrantState::releasing);
     }
-  } else if (const auto* init = as<WorkloadInitialized>(event); init != nullptr && !refused) {
+  } else if (const auto* init = as<WorkloadInitialized>(event)) {
     Known* known = find(init->uid);
     if (known == nullptr || known->grant == 0 || known->is_promise) {
       return wrong("a workload without a grant was initialized");
     }
     books_.initialized(known->id);
-  } else if (const auto* hold = as<GrantingHeld>(event)) {
-    held_ = hold->held;
   }
   return success();
 }

@@ -65,6 +65,7 @@ class NaiveModel {
   std::size_t deadlines_before(const Event& event, std::span<const Action> actions,
                                const Engine& engine);
   Result<void> on(const Event& event, bool refused, bool any_ended);
+  Result<void> on_grant(const Event& event);
   void observe(const DeviceObserved& seen);
   Result<void> on(const Action& action, const Event& event, const Engine& engine);
   Result<void> granted(const Granted& action, const Event& event, const Engine& engine);
@@ -101,6 +102,7 @@ class NaiveModel {
   std::map<std::string, Known, std::less<>> known_;
   std::optional<Time> now_;
   bool held_ = false;
+  std::optional<std::int64_t> queue_cap_;
   std::int64_t granted_ = 0;
   std::int64_t promised_ = 0;
   std::int64_t never_ = 0;

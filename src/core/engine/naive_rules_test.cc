@@ -210,6 +210,7 @@ bool NaiveModel::admits(const std::vector<Item>& items, NodeId node, std::size_t
   return face.use != DeviceUse::whole &&
          (face.use == DeviceUse::free || (face.mode == charge.mode && !face.closed)) && compute &&
          (!config_.device_cap.has_value() || face.grants < *config_.device_cap) &&
+         (!queue_cap_.has_value() || face.grants < *queue_cap_) &&
          Memory::mib(charge.starting_mib).in_bytes() <= face.headroom &&
          Memory::mib(charge.starting_limit_mib).in_bytes() <= face.limit_room &&
          charge.starting_nano <= face.nano_left;

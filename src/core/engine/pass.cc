@@ -72,6 +72,7 @@ void Engine::Impl::run_pass() {
       report(*problems);
       reread_queues();
     }
+    rebook_reshaped();
     recheck_possible();
     fleet_changed_ = false;
   }

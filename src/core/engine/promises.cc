@@ -47,7 +47,7 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
     return false;  // it does not wait any more
   }
   const bool have_place = !now_best.node.is_none();
-  if (have_place && !(now_best.opens_idle && index.policy().packs() &&
+  if (have_place && !(now_best.opens_idle && index.policy(entry.shape).packs() &&
                       shapes.at(entry.shape).ask(0).is_share())) {
     return false;
   }
@@ -170,7 +170,7 @@ bool Engine::Impl::promise_holds(const Entry& entry, bool after_releases) const 
                     .mode = charge.mode,
                     .exclusive = charge.exclusive,
                     .mutex = wants_mutex(charge.device),
-                    .cap = static_cast<std::int16_t>(config.device_cap.value_or(0))};
+                    .cap = static_cast<std::int16_t>(shapes.at(entry.shape).terms.device_cap)};
     return device_refusal(need, face) == Cause::none && need.request <= face.headroom;
   });
 }

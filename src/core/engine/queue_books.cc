@@ -1,5 +1,6 @@
 // The queue tree's bookings: what each workload takes of its queue, and whom a queue holds up.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -102,6 +103,20 @@ void Engine::Impl::rebook_queue(WorkloadId id) {
   }
 }
 
+// A grant on a device that has another size now takes another part of its queue's quota.
+void Engine::Impl::rebook_reshaped() {
+  for (const NodeId node : std::exchange(reshaped_, {})) {
+    const std::vector<WorkloadId> here =
+        node.index() < on_node_.size() ? on_node_[node.index()] : std::vector<WorkloadId>();
+    for (const WorkloadId id : here) {
+      if (at(id).booked && at(id).charge != quotas.charge_of(*at(id).grant)) {
+        rebook_queue(id);
+        set_demand(id, at(id).held_for.is_none() ? at(id).charge : Charge());
+      }
+    }
+  }
+}
+
 // Takes the workload's queue and terms from the configuration in force.
 void Engine::Impl::read_queue(WorkloadId id) {
   Entry& entry = at(id);
@@ -116,6 +131,10 @@ void Engine::Impl::read_queue(WorkloadId id) {
   set_demand(id, {});
   entry.leaf = quotas.tree.place_of(entry.options.queue);
   entry.preemptible = is_preemptible(entry.options);
+  read_terms(id);
+  if (!entry.gang.is_none()) {
+    gangs_.at(entry.gang).wish.clear();
+  }
   entry.pool = pool_of(shapes.at(entry.shape), entry.leaf);
   if (entry.holds()) {
     book_queue(id, *entry.grant);

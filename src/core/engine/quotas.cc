@@ -60,7 +60,8 @@ std::vector<std::string> Quotas::classes() const {
   return {found.begin(), found.end()};
 }
 
-std::vector<QueueProblem> Quotas::configure(const QueueConfig& config) {
+std::vector<QueueProblem> Quotas::configure(const QueueConfig& config,
+                                            std::vector<QueueProblem> others) {
   if (!counting_) {
     counting_ = true;
     for (std::size_t i = 0; i < fleet_.node_slots(); ++i) {
@@ -70,10 +71,11 @@ std::vector<QueueProblem> Quotas::configure(const QueueConfig& config) {
   }
   ++version_;
   ++capacity_version_;
+  others_ = std::move(others);
   config_ = config;
   as_default_ = config.queues == default_queues().queues;
   classes_ = classes();
-  return tree.configure(config, classes_);
+  return tree.configure(config_, classes_, others_);
 }
 
 std::optional<std::vector<QueueProblem>> Quotas::fleet_changed() {
@@ -83,7 +85,7 @@ std::optional<std::vector<QueueProblem>> Quotas::fleet_changed() {
   if (!counting_ || classes() == classes_) {
     return std::nullopt;
   }
-  return configure(config_);
+  return configure(QueueConfig(config_), std::move(others_));
 }
 
 std::size_t Quotas::kind_of(DeviceId id) {
@@ -265,6 +267,13 @@ Charge Quotas::charge_on(const Shape& shape, const QuotaKind& kind) const {
     charge.parts.push_back(most);
   }
   return charge;
+}
+
+void Quotas::forget(ShapeId shape) {
+  if (shape.index() < usable_.size()) {
+    usable_[shape.index()].clear();
+  }
+  ++version_;
 }
 
 bool Quotas::can_use(const Shape& shape, std::size_t kind) {

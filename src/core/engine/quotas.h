@@ -50,7 +50,8 @@ class Quotas {
   // The tree has something to say.
   bool active() const { return counting_ && (!tree.trivial() || !as_default_); }
 
-  std::vector<QueueProblem> configure(const QueueConfig& config);
+  // `others`: problems that somebody else found in it.
+  std::vector<QueueProblem> configure(const QueueConfig& config, std::vector<QueueProblem> others);
   // Nodes came or went. Where the models of the fleet are others now, the configuration is read
   // against them again, and its problems are returned.
   std::optional<std::vector<QueueProblem>> fleet_changed();
@@ -87,6 +88,9 @@ class Quotas {
 
   // Why none of the node's devices is allowed; cause none = some are.
   QuotaRefusal refusal_on(const QuotaView& view, const Shape& shape, NodeId node) const;
+
+  // The shape is gone.
+  void forget(ShapeId shape);
 
   const std::vector<QuotaKind>& kinds() const { return kinds_; }
   bool can_use(const Shape& shape, std::size_t kind);
@@ -128,6 +132,7 @@ class Quotas {
   std::vector<Contribution> capacity_;                    // by class
   std::vector<std::vector<std::optional<bool>>> usable_;  // by shape, by kind
   QueueConfig config_;
+  std::vector<QueueProblem> others_;
   std::vector<std::string> classes_;
   bool counting_ = false;
   bool as_default_ = true;  // the configuration says what nobody has to say

@@ -198,6 +198,10 @@ Workload RandomEvents::workload() {
   if (rarely(40)) {
     options.queue = "unheard-of";
   }
+  if (rarely(6)) {
+    options.policy = pick(all_policies());
+  }
+  options.restartable = false;  // nobody is moved: the model knows no evictions
   return Workload::task(uid(), request(), std::move(options));
 }
 
@@ -246,10 +250,30 @@ HistoryChanged RandomEvents::history_of_classes() {
   return history;
 }
 
+// The leaf of everybody, with nothing to share out.
+QueuesChanged RandomEvents::queues() {
+  QueueConfig config = default_queues();
+  config.queues[0].reclaim = ReclaimRight::never;
+  config.queues[0].preempt = PreemptRight::never;
+  config.queues.emplace_back().name = kRootQueueName;
+  for (QueueSpec& queue : config.queues) {
+    if (rarely(2)) {
+      queue.policy = pick(all_policies());
+    }
+    if (rarely(2)) {
+      queue.device_cap = 1 + below(4);
+    }
+  }
+  return {std::move(config)};
+}
+
 EventBody RandomEvents::body() {
   if (rarely(held_ ? 6 : 60)) {
     held_ = !held_ || rarely(5);  // sometimes it is said twice
     return GrantingHeld{held_};
+  }
+  if (rarely(70)) {
+    return queues();
   }
   const std::int64_t dice = below(100);
   if (dice < 38) return WorkloadSubmitted{workload()};

@@ -46,6 +46,7 @@ class RandomEvents {
   DeviceObserved observation();
   GrantAdopted adoption();
   HistoryChanged history_of_classes();
+  QueuesChanged queues();
   EventBody body();
 
   std::mt19937_64 random_;

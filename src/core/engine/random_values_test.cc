@@ -109,6 +109,7 @@ Workload RandomValues::workload() {
   options.queued_at = maybe([this] { return Time(number()); });
   options.wait_timeout = maybe([this] { return Duration(number()); });
   options.confirm_within = maybe([this] { return Duration(number()); });
+  options.policy = maybe([this] { return text(); });
   options.restartable = flip();
   options.backfill = flip();
   options.preemption_delay = Duration(below(1'000'000));

@@ -323,8 +323,8 @@ std::optional<Sentence::Refusal> Sentence::nearest(const Nearness& nearness) con
       const DeviceAsk& ask = shape_.ask(i);
       for (std::size_t place = 0; place < ids.size(); ++place) {
         const Device& device = is.devices[place];
-        const DeviceNeed need = need_on(ask, device.usable_mib(), is.gpu_replicas,
-                                        static_cast<int>(engine_.config.device_cap.value_or(0)));
+        const DeviceNeed need =
+            need_on(ask, device.usable_mib(), is.gpu_replicas, shape_.terms.device_cap);
         const DeviceFace& face = engine_.ledger.faces(node)[place];
         Cause cause = static_refusal(ask, is, device);
         cause = cause == Cause::none ? device_refusal(need, face) : cause;

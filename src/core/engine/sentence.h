@@ -52,6 +52,7 @@ class Sentence {
   std::string insufficient_node_resource() const;
   std::string stale_observation() const;
   std::string device_exclusive() const;
+  std::string whose_cap() const;
   std::string foreign_use() const;
   std::string insufficient_compute() const;
   std::string insufficient_memory() const;

@@ -33,9 +33,9 @@ std::string Sentence::of_devices() const {
     case Cause::foreign_use: return foreign_use();
     case Cause::device_cap:
       if (const auto device = nearest([](const Refusal& r) { return -r.face.grants; })) {
-        return fmt::format("{} has {} of at most {}", where(device->node, device->id),
-                           plural(device->face.grants, "grant"),
-                           engine_.config.device_cap.value_or(0));
+        return fmt::format("{} has {} of at most {}{}", where(device->node, device->id),
+                           plural(device->face.grants, "grant"), shape_.terms.device_cap,
+                           whose_cap());
       }
       return "";
     case Cause::compute_mode_conflict:
@@ -82,6 +82,21 @@ std::string Sentence::stale_observation() const {
   return fmt::format("the last sample of {} is {} old; at most {} are allowed", device_name,
                      time_text(engine_.now - book.sampled_at),
                      time_text(most.value_or(Duration(0))));
+}
+
+// The queue that allows no more, where the engine would.
+std::string Sentence::whose_cap() const {
+  const std::int64_t cap = shape_.terms.device_cap;
+  if (engine_.config.device_cap == cap || !engine_.quotas.counting()) {
+    return "";
+  }
+  const QueueTree& tree = engine_.quotas.tree;
+  for (QueueId queue = entry_.leaf; !queue.is_none(); queue = tree.parent(queue)) {
+    if (tree.spec(queue).device_cap == cap) {
+      return fmt::format(" (deviceCap of queue {})", named(tree.name(queue), 40));
+    }
+  }
+  return "";
 }
 
 std::string Sentence::device_exclusive() const {

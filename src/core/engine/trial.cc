@@ -358,7 +358,7 @@ void Trial::drop_reservations_of(WorkloadId id) {
 bool Trial::would_be_promised(WorkloadId id, const Selection& now_best) {
   const Entry& one = engine_.entry(id);
   const bool have_place = !now_best.node.is_none();
-  if (have_place && !(now_best.opens_idle && engine_.index.policy().packs() &&
+  if (have_place && !(now_best.opens_idle && engine_.index.policy(one.shape).packs() &&
                       engine_.shapes.at(one.shape).ask(0).is_share())) {
     return false;
   }

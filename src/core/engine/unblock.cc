@@ -24,7 +24,7 @@ constexpr std::int64_t kMostSteps = 2000;  // places looked for
 UnblockSearch::UnblockSearch(Engine::Impl& engine, WorkloadId who) : engine_(engine), who_(who) {}
 
 std::vector<Unblock> UnblockSearch::find() {
-  if (engine_.index.policy().draws()) {
+  if (engine_.index.draws()) {
     return {};  // each try would draw, and what is granted next would be another place
   }
   free_memory();
@@ -100,6 +100,12 @@ bool UnblockSearch::may_be_evicted(WorkloadId id) const {
   if (patience.has_value() && one.queued_at + *patience <= engine_.now) {
     return false;  // what becomes of it is decided by the clock
   }
+  return runs_undisturbed(id);
+}
+
+// Nobody has asked it to leave or move.
+bool UnblockSearch::runs_undisturbed(WorkloadId id) const {
+  const Entry& one = engine_.entry(id);
   return one.state == EntryState::granted && one.holds() && !one.evicting && !one.leaving &&
          !one.slot && one.hold.is_none() && one.held_for.is_none() &&
          one.grant->state != GrantState::releasing &&
@@ -362,18 +368,16 @@ void UnblockSearch::wait() {
     return;  // shares move with time alone
   }
   std::vector<std::pair<Time, WorkloadId>> ends = engine_.declared_ends();
-  std::erase_if(ends, [&](const auto& end) {
-    return end.first <= engine_.now || !may_be_evicted(end.second) ||
-           !engine_.entry(end.second).gang.is_none();
-  });
+  std::erase_if(ends, [&](const auto& end) { return end.first <= engine_.now; });
   Trial trial(engine_, who_);
   const std::optional<Time> due = engine_.timers_.next_of_others();
   std::size_t instants = 0;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const auto& [at, id] = ends[i];
     if ((due.has_value() && *due <= at) || ++instants > kMostEnds ||
-        (trial.first_new_end().has_value() && *trial.first_new_end() <= at)) {
-      return;
+        (trial.first_new_end().has_value() && *trial.first_new_end() <= at) ||
+        !engine_.entry(id).gang.is_none() || !runs_undisturbed(id)) {
+      return;  // what comes of this one cannot be foreseen, nor what comes after it
     }
     trial.wait_until(at);
     trial.end(id, false);

@@ -54,6 +54,7 @@ class UnblockSearch {
   void evict();
   void find_units();
   bool may_be_evicted(WorkloadId id) const;
+  bool runs_undisturbed(WorkloadId id) const;
   bool goes_before(const Unit& a, const Unit& b) const;
   std::vector<Set> candidates();
   std::vector<NodeId> likely_nodes() const;

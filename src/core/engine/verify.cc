@@ -123,6 +123,11 @@ Result<void> Engine::Impl::verify() const {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     const WorkloadId id(i);
+    const bool known = entry.state != EntryState::free && entry.state != EntryState::ended;
+    if (known && shapes.at(entry.shape).terms != terms_of(entry.options, entry.leaf)) {
+      return broken(
+          fmt::format("workload {}: its policy or device cap is not that of its queue", entry.uid));
+    }
     if (entry.gang == id && entry.state != EntryState::free && entry.state != EntryState::ended) {
       TRY_VOID(verify_gang(id));
       waiters += waiting.contains(id) ? 1U : 0U;
@@ -165,12 +170,12 @@ Result<void> Engine::Impl::verify() const {
   }
   TRY_VOID(verify_queues());
   TRY_VOID(verify_plans());
-  if (index.policy().draws()) {
-    return success();
-  }
   // The index must answer as if it asked every node anew.
   for (const KindId kind : waiting.kinds()) {
     const ShapeId shape = kinds.shape_of(kind);
+    if (index.policy(shape).draws()) {
+      continue;
+    }
     const WorkloadId first = waiting.first_of(kind, now);
     const GuardRule rule = guard_for(first);
     const Selection kept = index.select(shape, rule);

@@ -32,6 +32,8 @@ struct WorkloadOptions {
       std::nullopt;  // 0 = now or never mind; empty = wait as long as it takes
   std::optional<Duration> confirm_within =
       std::nullopt;  // an unconfirmed grant returns to the pool after this
+  std::optional<std::string> policy =
+      std::nullopt;  // how its place is chosen, as in `berth policies`; empty = as its queue says
   bool operator==(const WorkloadOptions&) const = default;
 };
 

@@ -6,21 +6,50 @@
 
 namespace berth::core {
 
-void PlacementIndex::set_policy(std::unique_ptr<Policy> policy, std::uint64_t seed) {
-  policy_ = std::move(policy);
-  by_level_.reset();
-  if (!policy_->reads_hints() && !policy_->draws()) {
-    by_level_ = std::make_unique<ByLevelPolicy>(
-        LevelOrders{.nodes = policy_->leaning(), .devices = policy_->leaning()});
+std::unique_ptr<PlacementIndex::Ranking> PlacementIndex::ranking_by(std::unique_ptr<Policy> policy,
+                                                                    std::uint64_t seed) {
+  auto ranking = std::make_unique<Ranking>();
+  if (!policy->reads_hints() && !policy->draws()) {
+    ranking->by_level = std::make_unique<ByLevelPolicy>(
+        LevelOrders{.nodes = policy->leaning(), .devices = policy->leaning()});
   }
-  seed_ = seed;
-  draw_.reset();
-  values_.clear();
-  values_seen_ = 0;
+  ranking->policy = std::move(policy);
+  ranking->seed = seed;
+  return ranking;
+}
+
+void PlacementIndex::set_policy(std::unique_ptr<Policy> policy, std::uint64_t seed) {
+  rankings_.clear();
+  rankings_.push_back(ranking_by(std::move(policy), seed));
+  used_.assign(1, rankings_.front().get());
   pages_.clear();
   pages_built_ = 0;
-  pristine_.clear();
-  order_known_ = false;
+  fleet_changed();
+}
+
+void PlacementIndex::add_policy(PolicyId id, std::unique_ptr<Policy> policy, std::uint64_t seed) {
+  share_policy(id);
+  rankings_.push_back(ranking_by(std::move(policy), seed));
+  used_[id.index()] = rankings_.back().get();
+}
+
+void PlacementIndex::share_policy(PolicyId id) {
+  used_.resize(std::max(used_.size(), id.index() + 1), nullptr);
+  ASSERT(used_[id.index()] == nullptr, id.value());
+  used_[id.index()] = rankings_.front().get();
+}
+
+bool PlacementIndex::draws() const {
+  return std::ranges::any_of(rankings_,
+                             [](const auto& ranking) { return ranking->policy->draws(); });
+}
+
+void PlacementIndex::fleet_changed() {
+  for (const std::unique_ptr<Ranking>& ranking : rankings_) {
+    ranking->order_known = false;
+  }
+  ranks_known_ = false;
+  uuid_ranks_known_ = false;
 }
 
 void PlacementIndex::forget(ShapeId shape) {
@@ -31,7 +60,8 @@ void PlacementIndex::forget(ShapeId shape) {
 }
 
 const Policy& PlacementIndex::policy_for(const Shape& shape) const {
-  return shape.hinted && by_level_ != nullptr ? *by_level_ : *policy_;
+  const Ranking& ranking = ranking_of(shape);
+  return shape.hinted && ranking.by_level != nullptr ? *ranking.by_level : *ranking.policy;
 }
 
 NodeInput PlacementIndex::input_of(NodeId node) const {
@@ -54,35 +84,36 @@ bool PlacementIndex::is_pristine(NodeId node) const {
          });
 }
 
-void PlacementIndex::sync_values() {
+void PlacementIndex::sync_values(Ranking& ranking) {
+  std::vector<NodeValue>& values = ranking.values;
   const ChangeLog& log = ledger_.changes();
   const auto sync_one = [&](NodeId node) {
-    const NodeValue before = values_[node.index()];
-    NodeValue after = policy_->value_of(input_of(node));
+    const NodeValue before = values[node.index()];
+    NodeValue after = ranking.policy->value_of(input_of(node));
     if (!ledger_.node(node).present) {
       after = NodeValue{.domain = after.domain};
     }
-    policy_->replace(before, after);
-    values_[node.index()] = after;
-    pristine_[node.index()] = is_pristine(node);
+    ranking.policy->replace(before, after);
+    values[node.index()] = after;
+    ranking.pristine[node.index()] = is_pristine(node);
   };
-  if (values_.size() < ledger_.node_slots() || values_seen_ < log.begin()) {
-    const std::size_t known = values_.size();
-    values_.resize(ledger_.node_slots());
-    pristine_.resize(values_.size());
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      if (i >= known || log.changed_since(NodeId(i), values_seen_)) {
+  if (values.size() < ledger_.node_slots() || ranking.values_seen < log.begin()) {
+    const std::size_t known = values.size();
+    values.resize(ledger_.node_slots());
+    ranking.pristine.resize(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (i >= known || log.changed_since(NodeId(i), ranking.values_seen)) {
         sync_one(NodeId(i));
       }
     }
   } else {
-    for (std::uint64_t at = values_seen_; at < log.end(); ++at) {
+    for (std::uint64_t at = ranking.values_seen; at < log.end(); ++at) {
       if (log.is_latest(at)) {
         sync_one(log.at(at));
       }
     }
   }
-  values_seen_ = log.end();
+  ranking.values_seen = log.end();
 }
 
 NodeAnswer PlacementIndex::answer(const Shape& shape, const NodeInput& on, const NodeValue& value,
@@ -141,18 +172,19 @@ void PlacementIndex::refresh_node(const Shape& shape, ShapePage& page, NodeId no
   const Standing standing = !ledger_.node(node).present ? Standing::absent
                             : guarded_[node.index()]    ? Standing::guarded
                                                         : Standing::open;
-  const NodeValue& value = values_[node.index()];
+  const Ranking& ranking = ranking_of(shape);
+  const NodeValue& value = ranking.values[node.index()];
   NodeAnswer found;
   if (standing == Standing::open) {
     found = answer(shape, input_of(node), value, ~std::uint64_t{0});
   }
-  page.put(position_[node.index()], value.domain, standing, found);
+  page.put(ranking.position[node.index()], value.domain, standing, found);
 }
 
-void PlacementIndex::settle() {
-  sync_values();
-  if (!order_known_) {
-    order_nodes();
+void PlacementIndex::settle(Ranking& ranking) {
+  sync_values(ranking);
+  if (!ranking.order_known) {
+    order_nodes(ranking);
   }
 }
 
@@ -160,7 +192,8 @@ void PlacementIndex::settle() {
 const NodeAnswer& PlacementIndex::remembered(const Shape& shape, NodeId node) {
   std::optional<NodeAnswer>& known = of_type_[types_.of(node).index()];
   if (!known.has_value()) {
-    known = answer(shape, input_of(node), values_[node.index()], ~std::uint64_t{0});
+    known =
+        answer(shape, input_of(node), ranking_of(shape).values[node.index()], ~std::uint64_t{0});
   }
   return *known;
 }
@@ -170,15 +203,17 @@ const NodeAnswer& PlacementIndex::remembered(const Shape& shape, NodeId node) {
 void PlacementIndex::refresh_many(const Shape& shape, ShapePage& page, bool all) {
   const ChangeLog& log = ledger_.changes();
   const bool shareable = !shape.constrained && !shape.by_uuid && !policy_for(shape).ranks_uuids();
+  const Ranking& ranking = ranking_of(shape);
   of_type_.assign(types_.size(), std::nullopt);
   page.start_bulk();
-  for (std::size_t position = 0; position < order_.size(); ++position) {
-    const NodeId node = order_[position];
+  for (std::size_t position = 0; position < ranking.order.size(); ++position) {
+    const NodeId node = ranking.order[position];
     if (!all && !log.changed_since(node, page.seen)) {
       continue;
     }
-    if (shareable && pristine_[node.index()] && !guarded_[node.index()]) {
-      page.put(position, values_[node.index()].domain, Standing::open, remembered(shape, node));
+    if (shareable && ranking.pristine[node.index()] && !guarded_[node.index()]) {
+      page.put(position, ranking.values[node.index()].domain, Standing::open,
+               remembered(shape, node));
     } else {
       refresh_node(shape, page, node);
     }
@@ -189,7 +224,7 @@ void PlacementIndex::refresh_many(const Shape& shape, ShapePage& page, bool all)
 // Pages are memory: beyond a budget the one that was not asked for the longest is forgotten.
 void PlacementIndex::make_room_for(ShapeId shape) {
   constexpr std::size_t kMostAnswers = std::size_t{1} << 21U;
-  const std::size_t most_pages = std::max<std::size_t>(8, kMostAnswers / (order_.size() + 1));
+  const std::size_t most_pages = std::max<std::size_t>(8, kMostAnswers / (by_rank_.size() + 1));
   if (pages_built_ < most_pages) {
     ++pages_built_;
     return;
@@ -205,20 +240,21 @@ void PlacementIndex::make_room_for(ShapeId shape) {
 }
 
 ShapePage& PlacementIndex::refreshed(ShapeId id) {
-  settle();
+  const Shape& shape = shapes_.at(id);
+  Ranking& ranking = ranking_of(shape);
+  settle(ranking);
   if (pages_.size() <= id.index()) {
     pages_.resize(std::max<std::size_t>(shapes_.slots(), id.index() + 1));
   }
-  const Shape& shape = shapes_.at(id);
   ShapePage& page = pages_[id.index()];
   const ChangeLog& log = ledger_.changes();
   page.used = ++uses_;
   if (!page.built()) {
     make_room_for(id);
-    page.reset(order_.size(), domains_);
+    page.reset(ranking.order.size(), ranking.domains);
     page.used = uses_;
     refresh_many(shape, page, true);
-  } else if (page.seen < log.begin() || log.end() - page.seen > order_.size() / 4) {
+  } else if (page.seen < log.begin() || log.end() - page.seen > ranking.order.size() / 4) {
     refresh_many(shape, page, false);
   } else {
     for (std::uint64_t at = page.seen; at < log.end(); ++at) {
@@ -232,6 +268,7 @@ ShapePage& PlacementIndex::refreshed(ShapeId id) {
 }
 
 void PlacementIndex::best_on_page(const Shape& shape, const ShapePage& page, Best& best) {
+  const Ranking& ranking = ranking_of(shape);
   const Policy& policy = policy_for(shape);
   offsets_.assign(page.groups().size(), 0);
   policy.offsets(shape, page.groups(), offsets_);
@@ -242,13 +279,13 @@ void PlacementIndex::best_on_page(const Shape& shape, const ShapePage& page, Bes
   best.rank = std::numeric_limits<std::int64_t>::max();
   page.for_each_first(offsets_, largest_rounding_to(best.cost, policy.grain()),
                       [&](std::size_t position) {
-                        const NodeId node = order_[position];
+                        const NodeId node = ranking.order[position];
                         if (rank_[node.index()] < best.rank) {
                           best.rank = rank_[node.index()];
                           best.selection = {.node = node, .cost = best.cost};
                         }
                       });
-  const std::size_t position = position_[best.selection.node.index()];
+  const std::size_t position = ranking.position[best.selection.node.index()];
   best.selection.way = page.way_at(position, offsets_);
   best.selection.opens_idle = page.opens_idle(position, best.selection.way);
 }
@@ -287,11 +324,12 @@ void PlacementIndex::consider(const Shape& shape, NodeId node, const NodeAnswer&
 
 void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard,
                                       Best& best) const {
+  const Ranking& ranking = ranking_of(shape);
   for (const NodeId node : guarded_list_) {
     if (!fleet_.present(node)) {
       continue;
     }
-    const NodeValue& value = values_[node.index()];
+    const NodeValue& value = ranking.values[node.index()];
     const NodeAnswer open = answer(shape, input_of(node), value, ~std::uint64_t{0});
     if (open.cause != Cause::none) {
       continue;  // the rule costs more than the answer, and only takes away
@@ -309,7 +347,7 @@ void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard
 Selection PlacementIndex::select(ShapeId id, const GuardRule& guard) {
   const ShapePage& page = refreshed(id);
   const Shape& shape = shapes_.at(id);
-  if (policy_->draws()) {
+  if (ranking_of(shape).policy->draws()) {
     return draw(shape, page, guard);
   }
   Best best;
@@ -325,9 +363,10 @@ Selection PlacementIndex::select(ShapeId id, const GuardRule& guard) {
 Selection PlacementIndex::select_among(ShapeId id, const GuardRule& rule) {
   const ShapePage& page = refreshed(id);
   const Shape& shape = shapes_.at(id);
+  const Ranking& ranking = ranking_of(shape);
   Best best;
-  for (std::size_t position = 0; position < order_.size(); ++position) {
-    const NodeId node = order_[position];
+  for (std::size_t position = 0; position < ranking.order.size(); ++position) {
+    const NodeId node = ranking.order[position];
     const bool guarded = is_guarded(node);
     if (!guarded && !page.takes(position)) {
       continue;
@@ -336,7 +375,7 @@ Selection PlacementIndex::select_among(ShapeId id, const GuardRule& rule) {
     if (!allowed.has_value()) {
       continue;
     }
-    const NodeValue& value = values_[node.index()];
+    const NodeValue& value = ranking.values[node.index()];
     consider(shape, node, answer(shape, input_of(node), value, *allowed), value, *allowed, best);
   }
   return best.selection;
@@ -346,8 +385,9 @@ Selection PlacementIndex::select_by_scan(ShapeId id, const GuardRule& guard) con
   const Shape& shape = shapes_.at(id);
   Best best;
   best.rank = std::numeric_limits<std::int64_t>::max();
-  for (const NodeId node : order_) {
-    const NodeValue value = policy_->value_of(input_of(node));
+  const Ranking& ranking = ranking_of(shape);
+  for (const NodeId node : ranking.order) {
+    const NodeValue value = ranking.policy->value_of(input_of(node));
     std::optional<std::uint64_t> allowed = ~std::uint64_t{0};
     if (guarded_[node.index()] && guard) {
       allowed = guard(node);
@@ -362,14 +402,17 @@ Selection PlacementIndex::select_by_scan(ShapeId id, const GuardRule& guard) con
 const RefusalCounts& PlacementIndex::refusals(ShapeId shape) { return refreshed(shape).refusals(); }
 
 Cause PlacementIndex::refusal(ShapeId shape, NodeId node) {
-  settle();
-  return answer(shapes_.at(shape), input_of(node), values_[node.index()], ~std::uint64_t{0}).cause;
+  Ranking& ranking = ranking_of(shapes_.at(shape));
+  settle(ranking);
+  return answer(shapes_.at(shape), input_of(node), ranking.values[node.index()], ~std::uint64_t{0})
+      .cause;
 }
 
 PlacementIndex::Judgement PlacementIndex::judge(ShapeId id, NodeId node, const NodeState& state,
                                                 std::uint64_t allowed) {
-  settle();
   const Shape& shape = shapes_.at(id);
+  Ranking& ranking = ranking_of(shape);
+  settle(ranking);
   const NodeInput on{.id = node,
                      .node = fleet_.node(node),
                      .face = state.face,
@@ -377,7 +420,7 @@ PlacementIndex::Judgement PlacementIndex::judge(ShapeId id, NodeId node, const N
                      .ids = fleet_.devices_of(node),
                      .ledger = ledger_,
                      .uuid_ranks = uuid_ranks_};
-  const NodeValue value = policy_->value_of(on);
+  const NodeValue value = ranking.policy->value_of(on);
   const NodeAnswer found = answer(shape, on, value, allowed);
   Judgement judgement{
       .cause = found.cause, .selection = {}, .rank = rank_[node.index()], .places = {}};
@@ -420,8 +463,9 @@ std::vector<ContainerPlaces> PlacementIndex::places_on(const Shape& shape, const
 }
 
 std::vector<ContainerPlaces> PlacementIndex::places(ShapeId id, const Selection& selection) const {
-  return places_on(shapes_.at(id), input_of(selection.node), values_[selection.node.index()],
-                   selection);
+  const Shape& shape = shapes_.at(id);
+  return places_on(shape, input_of(selection.node),
+                   ranking_of(shape).values[selection.node.index()], selection);
 }
 
 void PlacementIndex::set_guarded(NodeId node, bool guarded) {

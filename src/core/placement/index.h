@@ -49,13 +49,20 @@ class PlacementIndex {
   PlacementIndex(const Fleet& fleet, const Ledger& ledger, const NodeTypes& types, Shapes& shapes)
       : fleet_(fleet), ledger_(ledger), types_(types), shapes_(shapes) {}
 
-  // Forgets everything and ranks by this policy from now on.
+  // Forgets everything, other policies too, and ranks by this one from now on.
   void set_policy(std::unique_ptr<Policy> policy, std::uint64_t seed);
-  const Policy& policy() const { return *policy_; }
+  // What shapes with such terms are ranked by: a policy of its own, or the engine's where that is
+  // the same one, with all that is kept for it. Needed before such a shape is asked for.
+  void add_policy(PolicyId id, std::unique_ptr<Policy> policy, std::uint64_t seed);
+  void share_policy(PolicyId id);
+  const Policy& policy() const { return *rankings_.front()->policy; }
+  const Policy& policy(ShapeId shape) const { return *ranking_of(shapes_.at(shape)).policy; }
+  // Whether some policy in use draws.
+  bool draws() const;
   // The set of nodes, their tie ranks, or the devices of one changed.
-  void fleet_changed() { order_known_ = false; }
-  // Brings values, sums and order up to date; rank() needs it after any change.
-  void settle();
+  void fleet_changed();
+  // Brings what is kept for the engine's policy up to date; rank() needs it after any change.
+  void settle() { settle(*rankings_.front()); }
   // The shape is gone.
   void forget(ShapeId shape);
 
@@ -101,11 +108,31 @@ class PlacementIndex {
     Selection selection;
   };
 
-  void order_nodes();
+  // A policy in use and what is kept for it.
+  struct Ranking {
+    std::unique_ptr<Policy> policy;
+    std::unique_ptr<Policy> by_level;  // for requests with hints; null: the policy reads them
+    std::uint64_t seed = 0;
+    std::vector<NodeValue> values;  // by node
+    std::uint64_t values_seen = 0;
+    std::vector<bool> pristine;  // by node: as its type describes it, nothing booked or used
+    bool order_known = false;
+    std::vector<NodeId> order;            // by position; present nodes only
+    std::vector<std::uint32_t> position;  // by node
+    std::vector<Span> domains;            // by domain: range of positions
+    std::vector<NodeId> by_name;          // present nodes; only for policies that draw
+    std::optional<Mt19937> draw;          // of policies that draw
+  };
+
+  static std::unique_ptr<Ranking> ranking_by(std::unique_ptr<Policy> policy, std::uint64_t seed);
+  Ranking& ranking_of(const Shape& shape) const { return *used_[shape.terms.policy.index()]; }
+  void settle(Ranking& ranking);
+  void rank_nodes();
+  void order_nodes(Ranking& ranking);
   void rank_uuids();
-  // The one that ranks this shape: the policy, or the order by level that the request asks for.
+  // The one that ranks this shape: its policy, or the order by level that the request asks for.
   const Policy& policy_for(const Shape& shape) const;
-  void sync_values();
+  void sync_values(Ranking& ranking);
   NodeInput input_of(NodeId node) const;
   NodeAnswer answer(const Shape& shape, const NodeInput& on, const NodeValue& value,
                     std::uint64_t allowed) const;
@@ -128,29 +155,21 @@ class PlacementIndex {
   const Ledger& ledger_;
   const NodeTypes& types_;
   Shapes& shapes_;
-  std::unique_ptr<Policy> policy_;
-  std::unique_ptr<Policy> by_level_;  // for requests with hints; null: the policy reads them
-  std::uint64_t seed_ = 0;
-  std::vector<NodeValue> values_;  // by node
-  std::uint64_t values_seen_ = 0;
-  bool order_known_ = false;
-  std::vector<NodeId> order_;                  // by position; present nodes only
-  std::vector<std::int64_t> rank_;             // by node: place in tie order
-  std::vector<std::uint32_t> position_;        // by node
-  std::vector<std::uint16_t> ordered_domain_;  // by node: domain when it was ordered
-  std::vector<Span> domains_;                  // by domain: range of positions
-  std::vector<std::uint32_t> uuid_ranks_;      // by device; only for policies that rank UUIDs
-  std::vector<NodeId> by_name_;                // present nodes; only for policies that draw
-  std::vector<bool> guarded_;                  // by node
+  std::vector<std::unique_ptr<Ranking>> rankings_;  // the engine's first
+  std::vector<Ranking*> used_;                      // by PolicyId; null: not in use
+  bool ranks_known_ = false;
+  std::vector<NodeId> by_rank_;     // present nodes in tie order
+  std::vector<std::int64_t> rank_;  // by node: place in tie order
+  bool uuid_ranks_known_ = false;
+  std::vector<std::uint32_t> uuid_ranks_;  // by device; only for policies that rank UUIDs
+  std::vector<bool> guarded_;              // by node
   std::vector<NodeId> guarded_list_;
-  std::vector<ShapePage> pages_;       // by shape
-  std::vector<std::int64_t> offsets_;  // scratch, by group
-  std::vector<bool> pristine_;         // by node: as its type describes it, nothing booked or used
+  std::vector<ShapePage> pages_;                    // by shape
+  std::vector<std::int64_t> offsets_;               // scratch, by group
   std::vector<std::optional<NodeAnswer>> of_type_;  // scratch: pristine nodes' answers, by type
   std::size_t pages_built_ = 0;
   std::uint64_t uses_ = 0;
   mutable std::int64_t steps_ = 0;
-  std::optional<Mt19937> draw_;  // of policies that draw
 };
 
 }  // namespace berth::core

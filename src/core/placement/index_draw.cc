@@ -8,24 +8,26 @@ namespace berth::core {
 // One of the feasible nodes, each once and in order of their names, so that the answer depends on
 // the generator alone.
 Selection PlacementIndex::draw(const Shape& shape, const ShapePage& page, const GuardRule& guard) {
+  Ranking& ranking = ranking_of(shape);
   std::vector<Selection> feasible;
-  for (const NodeId node : by_name_) {
+  for (const NodeId node : ranking.by_name) {
     if (!guarded_[node.index()]) {
-      if (page.takes(position_[node.index()])) {
+      if (page.takes(ranking.position[node.index()])) {
         feasible.push_back({.node = node});
       }
       continue;
     }
     const std::optional<std::uint64_t> allowed = guard ? guard(node) : ~std::uint64_t{0};
     if (allowed.has_value() &&
-        answer(shape, input_of(node), values_[node.index()], *allowed).cause == Cause::none) {
+        answer(shape, input_of(node), ranking.values[node.index()], *allowed).cause ==
+            Cause::none) {
       feasible.push_back({.node = node, .allowed = *allowed});
     }
   }
   if (feasible.empty()) {
     return {};
   }
-  Selection drawn = feasible[draw_->below(static_cast<std::uint32_t>(feasible.size()))];
+  Selection drawn = feasible[ranking.draw->below(static_cast<std::uint32_t>(feasible.size()))];
   draw_place(shape, drawn);
   return drawn;
 }
@@ -38,7 +40,8 @@ void PlacementIndex::draw_place(const Shape& shape, Selection& selection) {
   const StaticFit& fit = shapes_.fit(shape.id, types_, fleet_, selection.node);
   const AskPlaces found =
       places_for(shape.ask(0), fit.asks[0], ledger_.faces(selection.node), selection.allowed);
-  selection.drawn = draw_->below(static_cast<std::uint32_t>(std::popcount(found.fits)));
+  selection.drawn =
+      ranking_of(shape).draw->below(static_cast<std::uint32_t>(std::popcount(found.fits)));
 }
 
 }  // namespace berth::core

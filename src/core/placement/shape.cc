@@ -88,19 +88,20 @@ void describe(Shape& shape) {
 
 }  // namespace
 
-ShapeId Shapes::find(const Request& request, std::uint64_t hash) const {
+ShapeId Shapes::find(const Request& request, const ShapeTerms& terms, std::uint64_t hash) const {
   const auto [first, last] = by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at) {
-    if (shapes_[at->second.index()]->request == request) {
+    const Shape& known = *shapes_[at->second.index()];
+    if (known.terms == terms && known.request == request) {
       return at->second;
     }
   }
   return ShapeId::none();
 }
 
-ShapeId Shapes::acquire(const Request& request) {
+ShapeId Shapes::acquire(const Request& request, const ShapeTerms& terms) {
   const std::uint64_t hash = request.hash();
-  if (const ShapeId known = find(request, hash); !known.is_none()) {
+  if (const ShapeId known = find(request, terms, hash); !known.is_none()) {
     Shape& shape = *shapes_[known.index()];
     if (shape.references++ == 0) {
       std::erase(idle_, shape.id);
@@ -120,6 +121,7 @@ ShapeId Shapes::acquire(const Request& request) {
   auto shape = std::make_unique<Shape>();
   shape->id = id;
   shape->request = request;
+  shape->terms = terms;
   shape->hash = hash;
   shape->references = 1;
   describe(*shape);
@@ -150,14 +152,15 @@ std::vector<ShapeId> Shapes::release(ShapeId id) {
 
 namespace {
 
-std::vector<AskFit> ask_fits(const Shape& shape, const Node& node, int device_cap) {
+std::vector<AskFit> ask_fits(const Shape& shape, const Node& node) {
   std::vector<AskFit> fits;
   for (std::size_t i = 0; i < shape.gpu_containers.size(); ++i) {
     const DeviceAsk& ask = shape.ask(i);
     AskFit ask_fit;
     for (std::size_t place = 0; place < node.devices.size(); ++place) {
       const Device& device = node.devices[place];
-      ask_fit.needs.push_back(need_on(ask, device.usable_mib(), node.gpu_replicas, device_cap));
+      ask_fit.needs.push_back(
+          need_on(ask, device.usable_mib(), node.gpu_replicas, shape.terms.device_cap));
       Cause refusal = static_refusal(ask, node, device);
       if (refusal == Cause::none && ask.is_share() && device.usable_mib() > 0 &&
           ask_fit.needs.back().request == 0) {
@@ -190,7 +193,7 @@ Node mended(const Node& node) {
 StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
   StaticFit fit;
   fit.known = true;
-  fit.asks = ask_fits(shape, node, device_cap_);
+  fit.asks = ask_fits(shape, node);
   if (shape.linked) {
     fit.links = std::make_shared<const LinkGraph>(node);
   }
@@ -198,7 +201,7 @@ StaticFit Shapes::compute(const Shape& shape, const Node& node) const {
   if (fit.never != Cause::none) {
     if (const Node better = mended(node); better != node) {
       StaticFit hoped;
-      hoped.asks = ask_fits(shape, better, device_cap_);
+      hoped.asks = ask_fits(shape, better);
       hoped.links = fit.links;
       fit.never = never_on(shape, better, hoped, limit_percent_);
     }

@@ -1,10 +1,9 @@
 // Shapes and node types: what is learned about a request or a machine is learned once for all that
 // are equal to it.
 //
-// A Shape is one distinct Request; a NodeType one distinct machine description (name, labels and
-// taints aside). StaticFit says what one shape may use of one type: it changes with neither books
-// nor time.
-// Thread-safety: none; owned by one engine.
+// A Shape is one distinct Request on distinct terms; a NodeType one distinct machine description
+// (name, labels and taints aside). StaticFit says what one shape may use of one type: it changes
+// with neither books nor time. Thread-safety: none; owned by one engine.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +23,20 @@ namespace berth::core {
 
 struct ShapeTag;
 struct NodeTypeTag;
+struct PolicyTag;
 using ShapeId = Id<ShapeTag>;
 using NodeTypeId = Id<NodeTypeTag>;
+using PolicyId = Id<PolicyTag>;  // a policy that somebody asked for by name (index.h)
+
+inline constexpr PolicyId kEnginePolicy(std::size_t{0});  // that of the engine, whichever it is
+
+// What a request is placed by besides what it asks for. It comes from the workload or its queue, so
+// that equal requests may differ in it.
+struct ShapeTerms {
+  PolicyId policy = kEnginePolicy;
+  int device_cap = 0;  // most grants on a shared device that it joins, itself included; 0 = no cap
+  bool operator==(const ShapeTerms&) const = default;
+};
 
 struct NodeType {
   Node example;              // any node of the type
@@ -65,6 +76,7 @@ struct StaticFit {
 struct Shape {
   ShapeId id;
   Request request;
+  ShapeTerms terms;
   std::uint64_t hash = 0;
   std::int64_t cpu = 0;                       // millicores
   std::int64_t ram = 0;                       // bytes
@@ -82,13 +94,11 @@ struct Shape {
 
 class Shapes {
  public:
-  // The rules that need()s and "never" depend on: most grants per shared device (0 = no cap), and
-  // the burst ratio in percent (L4).
-  explicit Shapes(int device_cap, std::int64_t limit_percent = 200)
-      : device_cap_(device_cap), limit_percent_(limit_percent) {}
+  // What "never" depends on besides: the burst ratio in percent (L4).
+  explicit Shapes(std::int64_t limit_percent = 200) : limit_percent_(limit_percent) {}
 
   // The shape of a request; counts one reference.
-  ShapeId acquire(const Request& request);
+  ShapeId acquire(const Request& request, const ShapeTerms& terms = {});
   // Gives one reference back. Shapes without references are kept for reuse while there are few.
   // Returns the shapes that were forgotten, so that caches by shape can be dropped.
   std::vector<ShapeId> release(ShapeId id);
@@ -103,10 +113,9 @@ class Shapes {
   const StaticFit& fit_of_type(ShapeId id, const NodeTypes& types, NodeTypeId type);
 
  private:
-  ShapeId find(const Request& request, std::uint64_t hash) const;
+  ShapeId find(const Request& request, const ShapeTerms& terms, std::uint64_t hash) const;
   StaticFit compute(const Shape& shape, const Node& node) const;
 
-  int device_cap_;
   std::int64_t limit_percent_;
   std::vector<std::unique_ptr<Shape>> shapes_;
   std::vector<std::vector<StaticFit>> fits_;  // by shape, then type

@@ -133,7 +133,7 @@ class World {
   Fleet fleet;
   Ledger ledger{fleet, {}};
   NodeTypes types;
-  Shapes shapes{0};
+  Shapes shapes;
   PlacementIndex index{fleet, ledger, types, shapes};
 
  private:

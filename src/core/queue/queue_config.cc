@@ -160,7 +160,7 @@ class Checker {
                 {kNoCap, kMost});
     check_range(queue, "evictions.perClaim", spec.evictions.per_claim, {kNoCap, kMost});
     if (spec.device_cap.has_value()) {
-      check_range(queue, "deviceCap", *spec.device_cap, {1, kMost});
+      check_range(queue, "deviceCap", *spec.device_cap, {1, kMostDeviceCap});
     }
   }
 

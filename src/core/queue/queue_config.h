@@ -21,6 +21,7 @@ inline constexpr std::int64_t kMostWeight = 10'000;
 inline constexpr std::int64_t kMostHistoryK = 10'000;         // thousandths
 inline constexpr std::int64_t kMostPriority = 1'000'000'000;  // of a queue, and as far below 0
 inline constexpr std::int64_t kNoCap = -1;
+inline constexpr std::int64_t kMostDeviceCap = 10'000;
 // Quotas lie below this, so that sums over a tree stay inside 63 bits.
 inline constexpr std::int64_t kMostQuota = std::int64_t{1} << 53;
 
@@ -89,9 +90,13 @@ struct QueueSpec {
   QueueAging aging;
   EvictionCaps evictions;
   QueueStop stop = QueueStop::none;
-  std::string policy;  // "" = the engine's; else pack, spread, nodes=X,devices=Y
-  std::optional<std::int64_t> device_cap;  // most grants on one shared device
-  Time created;                            // earlier first where everything else is equal
+  // How places are chosen for its work that says nothing itself; "" = as above it, and in the end
+  // the engine's.
+  std::string policy;
+  // Its work joins a shared device only while that holds fewer grants than this, of whatever
+  // queue; the least on the way up counts.
+  std::optional<std::int64_t> device_cap;
+  Time created;  // earlier first where everything else is equal
   bool operator==(const QueueSpec&) const = default;
 };
 

@@ -96,9 +96,11 @@ class QueueTree {
   QueueTree& operator=(const QueueTree&) = delete;
 
   // Takes over a configuration; bookings, demand, capacities and decayed use stay. `classes`: as
-  // for check_queues. Returns the problems; whoever has one is held.
+  // for check_queues. Returns the problems, `others` that the caller found included; whoever has
+  // one is held.
   std::vector<QueueProblem> configure(const QueueConfig& config,
-                                      const std::vector<std::string>& classes);
+                                      const std::vector<std::string>& classes,
+                                      const std::vector<QueueProblem>& others = {});
 
   // One leaf, no quota, nothing held: nothing is ever refused and there is nothing to order.
   bool trivial() const { return trivial_; }

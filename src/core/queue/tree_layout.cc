@@ -41,8 +41,10 @@ DeviceClassId QueueTree::Impl::intern_class(std::string_view model) {
 }
 
 std::vector<QueueProblem> QueueTree::configure(const QueueConfig& config,
-                                               const std::vector<std::string>& classes) {
+                                               const std::vector<std::string>& classes,
+                                               const std::vector<QueueProblem>& others) {
   std::vector<QueueProblem> problems = check_queues(config, classes);
+  problems.insert(problems.end(), others.begin(), others.end());
   impl_->take(config);
   impl_->hold(problems);
   impl_->link_parents();
