@@ -85,11 +85,15 @@ std::string verdict_text(const core::Verdict& verdict, const World& world) {
   }
   if (verdict.nodes.total > 0) out += core::reason_histogram(verdict.nodes) + "\n";
   if (verdict.devices) {
-    out += fmt::format("needs {} on a device; largest free is {} on {}; {} free on {} devices\n",
-                       mib_text(verdict.devices->need_mib),
-                       mib_text(verdict.devices->largest_free_mib),
-                       world.short_name(verdict.devices->largest_free_uuid),
-                       mib_text(verdict.devices->free_total_mib), verdict.devices->scanned);
+    const core::Verdict::Devices& devices = *verdict.devices;
+    const std::string largest =
+        devices.largest_free_uuid.empty()
+            ? "nothing is free on one that is open to it"
+            : fmt::format("largest free is {} on {}", mib_text(devices.largest_free_mib),
+                          world.short_name(devices.largest_free_uuid));
+    out += fmt::format("needs {} on a device; {}; {} free on {} {}\n", mib_text(devices.need_mib),
+                       largest, mib_text(devices.free_total_mib), devices.scanned,
+                       devices.scanned == 1 ? "device" : "devices");
   }
   out += parts_text(verdict);
   if (verdict.position) {
