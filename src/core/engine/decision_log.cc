@@ -10,10 +10,16 @@
 #include <fmt/core.h>
 
 #include "core/engine/log_fields.h"
+#include "core/queue/queue_tree.h"
 
 namespace berth::core {
 
 namespace {
+
+// What the queue tree makes of it; 0 where it makes nothing of it.
+std::int64_t logged_factor(const QueueHistory& history) {
+  return history.half_life.count() > 0 ? QueueTree::decay_factor(history.half_life) : 0;
+}
 
 class FieldWriter {
  public:
@@ -78,6 +84,13 @@ class FieldWriter {
   }
 
   void put(const Request& request) { put(request.spec()); }
+
+  // With the factor by which past use decays: a replay that works it out otherwise must not go on
+  // (queues-gangs-topology.md 4.3).
+  void put(const QueueHistory& history) {
+    fields(*this, history);
+    wire_.signed_number(logged_factor(history));
+  }
 
   void put(const Workload& workload) {
     (*this)(workload.uid(), workload.options());
@@ -179,6 +192,17 @@ class FieldReader {
       return;
     }
     request = std::move(created).value();
+  }
+
+  void get(QueueHistory& history) {
+    fields(*this, history);
+    const std::int64_t recorded = wire_.signed_number();
+    if (const std::int64_t now = logged_factor(history); !wire_.failed() && recorded != now) {
+      wire_.fail(
+          fmt::format("past use decayed by a factor of {} in 2^32, here it would by {}: "
+                      "replay it with the release that recorded it",
+                      recorded, now));
+    }
   }
 
   void get(Group& group) {

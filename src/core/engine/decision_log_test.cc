@@ -236,10 +236,32 @@ TEST(DecisionLog, RefusesWhatIsNotALog) {
             "not a decision log: it does not begin with \"berthlog\"");
   EXPECT_FALSE(LogReader::open("time,event\n1,submit\n").ok());
   EXPECT_EQ(LogReader::open("berthlog\x01").error().message(),
-            "decision log of version 1; this program reads version 6: replay it with the release "
+            "decision log of version 1; this program reads version 7: replay it with the release "
             "that recorded it");
   EXPECT_EQ(LogReader::open("berthlog").error().message(),
             "decision log, byte 8: the log ends inside a number");
+}
+
+// queues-gangs-topology.md 4.3: the factor is worked out once and written down.
+TEST(DecisionLog, HoldsTheFactorOfDecayAndRefusesAnotherOne) {
+  QueueSpec queue;
+  queue.name = "a";
+  queue.history = QueueHistory{.half_life = Duration(60'000), .k = 1000};
+  std::string log = header();
+  append_event(log, {Time(1), QueuesChanged{{.queues = {queue}}}});
+  append_actions(log, {});
+  EXPECT_EQ(read_all(log).value(), 1U);
+  std::string event(read_block(std::string_view(log).substr(header().size()))->bytes);
+  // 2^31 (half of it goes in a minute), as a signed varint.
+  const std::size_t at = event.find("\x80\x80\x80\x80\x10");
+  ASSERT_NE(at, std::string::npos);
+  event[at] = static_cast<char>(0x82);
+  const Result<std::size_t> other = read_all(header() + whole_record(event));
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message().find(
+                "past use decayed by a factor of 2147483649 in 2^32, here it would by 2147483648"),
+            std::string::npos)
+      << other.error().message();
 }
 
 TEST(DecisionLog, RefusesAnUnknownTag) {
