@@ -27,7 +27,8 @@ void Api::post_lease(const net::Request& request, net::Reply& reply, const Momen
     return refuse(reply, body.error());
   }
   const lease::Party party = party_of(request.caller);
-  Outcome<Reserve> reserve = read_reserve(*body, party, options_.node);
+  Outcome<Reserve> reserve = read_reserve(
+      *body, party, {.node = options_.node, .policy = service_.engine().config().policy});
   if (!reserve) {
     ++answers_["refused"];
     return refuse(reply, reserve.error());
@@ -219,6 +220,13 @@ void Api::confirm(const net::Request& request, net::Reply& reply, const Moment& 
 }
 
 void Api::renew(const net::Request& request, net::Reply& reply, const Moment& moment) {
+  const Outcome<Value> body = read_body(request.body);
+  if (!body) {
+    return refuse(reply, body.error());
+  }
+  if (auto known = check_fields(*body, {}); !known) {
+    return refuse(reply, known.error());
+  }
   const Outcome<const Lease*> lease =
       service_.renew(party_of(request.caller), request.segments[2], moment.now);
   if (!lease) {

@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/printable.h"
-#include "base/suggest.h"
 #include "request/mig_profile.h"
 #include "request/units.h"
 
@@ -209,7 +207,8 @@ std::optional<Nano> read_fraction(Reader& reader) {
   if (value == nullptr) {
     return std::nullopt;
   }
-  if (value->is_integer() && value->as_integer() == 0) {
+  if ((value->is_integer() && value->as_integer() == 0) ||
+      (value->is_string() && value->as_string() == "0")) {
     return std::nullopt;
   }
   if (value->is_string()) {
@@ -241,6 +240,10 @@ core::DeviceAsk read_gpu(Reader& reader) {
     return {};
   }
   if (kinds == 0) {
+    if (limit.value_or(0) > 0) {
+      reader.refuse(bad_field("memory_limit", Value(*limit), "memory_limit goes with memory",
+                              "add memory, the claim; without one this is work without a GPU"));
+    }
     return {};
   }
   if (count == 0) {
@@ -332,7 +335,37 @@ void read_labels(Reader& reader, lease::Ask& ask) {
   }
 }
 
-void read_request(Reader& reader, const lease::Party& party, std::string_view node,
+// The policies that one claim may have beside the daemon's own: orders of nodes and devices.
+void read_policy(Reader& reader, const Ground& ground, lease::Ask& ask, core::DeviceAsk& gpu) {
+  ask.policy = reader.text("policy", 64);
+  if (ask.policy.empty() || ask.policy == ground.policy) {
+    return;
+  }
+  const auto order = [](std::string_view name) {
+    return name == "pack"     ? core::OrderHint::pack
+           : name == "spread" ? core::OrderHint::spread
+                              : core::OrderHint::policy;
+  };
+  std::string_view nodes = ask.policy;
+  std::string_view devices = ask.policy;
+  if (const std::size_t comma = nodes.find(",devices=");
+      nodes.starts_with("nodes=") && comma != std::string_view::npos) {
+    devices = nodes.substr(comma + 9);
+    nodes = nodes.substr(6, comma - 6);
+  }
+  gpu.node_order = order(nodes);
+  gpu.device_order = order(devices);
+  if (gpu.node_order == core::OrderHint::policy || gpu.device_order == core::OrderHint::policy) {
+    reader.refuse(
+        bad_field("policy", Value(ask.policy),
+                  fmt::format("a lease may ask for pack, spread, nodes=X,devices=Y with X "
+                              "and Y one of these two, or {}, which is the policy here",
+                              ground.policy),
+                  "leave it out for the policy of the queue"));
+  }
+}
+
+void read_request(Reader& reader, const lease::Party& party, const Ground& ground,
                   lease::Ask& ask) {
   core::DeviceAsk gpu = read_gpu(reader);
   core::RequestSpec spec;
@@ -342,10 +375,11 @@ void read_request(Reader& reader, const lease::Party& party, std::string_view no
       reader.flag("mps", false) ? core::SharingMode::sm_sharing : core::SharingMode::time_slicing;
   gpu.filter.use_uuids = reader.names("devices");
   gpu.filter.models = reader.names("models");
+  read_policy(reader, ground, ask, gpu);
   std::string named = reader.text("node", 253);
   if (gpu.wants_gpu()) {
     if (named.empty() && party.local) {
-      named = node;
+      named = ground.node;
     }
     if (named.empty() && !ask.container) {
       reader.refuse({.status = 400,
@@ -380,68 +414,8 @@ std::span<const std::string_view> reserve_fields() { return kFields; }
 
 std::span<const std::string_view> executor_config_fields() { return kExecutorFields; }
 
-std::string shown(const Value& value) {
-  std::string text = value.is_string() ? value.as_string() : json::dump(value);
-  constexpr std::size_t kMost = 80;
-  if (text.size() > kMost) {
-    text.resize(kMost);
-    text += "…";
-  }
-  return printable(text);
-}
-
-Refusal bad_field(std::string_view field, const Value& value, std::string message,
-                  std::string hint) {
-  return {.status = 400,
-          .code = "invalid-field",
-          .field = std::string(field),
-          .value = shown(value),
-          .message = std::move(message),
-          .hint = std::move(hint)};
-}
-
-Outcome<Value> read_body(std::string_view text) {
-  if (text.empty()) {
-    return json::object();
-  }
-  Result<Value> body = json::parse(text);
-  if (!body || !body->is_object()) {
-    return std::unexpected(Refusal{
-        .status = 400,
-        .code = "bad-json",
-        .message = body ? fmt::format("the body is {}, not an object", json::kind_name(*body))
-                        : body.error().message(),
-        .hint = "send one JSON object in UTF-8; /v1/openapi.json describes every call"});
-  }
-  return std::move(*body);
-}
-
-Outcome<void> check_fields(const Value& body, std::span<const std::string_view> known) {
-  for (const auto& [name, value] : body.as_object()) {
-    bool found = false;
-    for (const std::string_view one : known) {
-      found = found || one == name;
-    }
-    if (!found) {
-      const std::vector<std::string> names(known.begin(), known.end());
-      const std::string hint = names.empty()
-                                   ? std::string("this call takes no fields")
-                                   : fmt::format("did you mean {}? Known are {}",
-                                                 nearest(name, names), fmt::join(known, ", "));
-      return std::unexpected(
-          Refusal{.status = 400,
-                  .code = "unknown-field",
-                  .field = printable(name.substr(0, 80)),
-                  .value = shown(value),
-                  .message = fmt::format("no field is called {}", printable(name.substr(0, 80))),
-                  .hint = hint});
-    }
-  }
-  return {};
-}
-
 Outcome<Reserve> read_reserve(const Value& original, const lease::Party& party,
-                              std::string_view node) {
+                              const Ground& ground) {
   if (auto known = check_fields(original, kFields); !known) {
     return std::unexpected(known.error());
   }
@@ -472,7 +446,6 @@ Outcome<Reserve> read_reserve(const Value& original, const lease::Party& party,
   ask.owner = reader.text("owner", 128);
   const std::string queue = reader.text("queue", 253);
   ask.queue = queue.empty() ? "default" : queue;
-  ask.policy = reader.text("policy", 64);
   ask.priority = reader.integer("priority", -1'000'000'000, 1'000'000'000).value_or(0);
   ask.queue_timeout = reader.seconds("queue_timeout_seconds", 0);
   ask.confirm = reader.seconds("confirm_seconds", 1);
@@ -480,7 +453,7 @@ Outcome<Reserve> read_reserve(const Value& original, const lease::Party& party,
   ask.max_run = reader.seconds("max_seconds", 1);
   reserve.supersedes = reader.text("supersedes", 512);
   read_labels(reader, ask);
-  read_request(reader, party, node, ask);
+  read_request(reader, party, ground, ask);
   if (const Value* config = original.find("executor_config");
       config != nullptr && config->is_object()) {
     ask.kaapana = json::dump(*config);

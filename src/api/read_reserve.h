@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/body.h"
 #include "json/value.h"
 #include "lease/service.h"
 
@@ -18,24 +19,17 @@ struct Reserve {
   std::string supersedes;
 };
 
-// `node` is this machine's, which a plain process on it means without saying so.
+// Where the request is read.
+struct Ground {
+  std::string_view node;    // this machine's, which a plain process on it means without saying so
+  std::string_view policy;  // the daemon's own
+};
+
 lease::Outcome<Reserve> read_reserve(const json::Value& body, const lease::Party& party,
-                                     std::string_view node);
+                                     const Ground& ground);
 
 // The names that the body may have, and those of `executor_config` in it.
 std::span<const std::string_view> reserve_fields();
 std::span<const std::string_view> executor_config_fields();
-
-// An object all of whose members are in `known`, or a refusal that names the nearest one.
-lease::Outcome<void> check_fields(const json::Value& body, std::span<const std::string_view> known);
-
-// The text of a value as errors show it, at most 80 bytes.
-std::string shown(const json::Value& value);
-
-lease::Refusal bad_field(std::string_view field, const json::Value& value, std::string message,
-                         std::string hint);
-
-// The JSON object that a body must be; an empty body is {}.
-lease::Outcome<json::Value> read_body(std::string_view text);
 
 }  // namespace berth::api

@@ -4,7 +4,7 @@
 
 #include "api/api.h"
 #include "api/openapi.h"
-#include "api/read_reserve.h"
+#include "api/body.h"
 
 namespace berth::api {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "api/read_reserve.h"
+#include "api/body.h"
 
 namespace berth::serve {
 
