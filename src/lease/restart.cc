@@ -156,6 +156,9 @@ Outcome<core::Verdict> Service::dry_run(const Party& party, const Ask& ask, Now 
     return std::unexpected(
         Refusal{.status = 500, .code = "internal", .message = verdict.error().message()});
   }
+  if (held_ && verdict->outcome == core::Outcome::waiting) {
+    verdict->summary = held_because();
+  }
   return std::move(*verdict);
 }
 

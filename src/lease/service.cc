@@ -172,6 +172,12 @@ void Service::on_notice(const core::Notice& notice, Now now) {
     case core::Notice::Kind::queue_problem: kind = "queue-problem"; break;
     case core::Notice::Kind::refused_event: kind = "refused-event"; break;
   }
+  if (notice.kind == core::Notice::Kind::clock_skew) {
+    bool& skewed = seen_[device].skewed;
+    if (std::exchange(skewed, true)) {
+      return;
+    }
+  }
   std::string text = notice.text;
   if (text.empty() && notice.bytes != 0) {
     text = fmt::format("{} MiB", Memory::bytes(notice.bytes).ceil_mib());
@@ -214,6 +220,20 @@ Reason Service::waiting_reason(core::Cause cause) const {
     return reconciled_ ? Reason::no_source : Reason::reconciling;
   }
   return reason_of(cause);
+}
+
+std::string Service::held_because() const {
+  if (!held_) {
+    return {};
+  }
+  if (!writable_) {
+    return "nothing is granted: the journal cannot be written";
+  }
+  if (!reconciled_) {
+    return "nothing is granted yet: the daemon starts and has not seen the devices";
+  }
+  return "nothing is granted: no source of measurements answers" +
+         (why_down_.empty() ? std::string() : " (" + why_down_ + ")");
 }
 
 // --- leases in memory -----------------------------------------------------------------------

@@ -253,7 +253,9 @@ class Service {
     Time at;          // never in the future
     Time sampled_at;  // as the sample says
     bool present = true;
+    bool sampled = false;
     bool lost = false;
+    bool skewed = false;  // its stamps are in the future or go backwards; said once
     std::vector<local::Attribution> owners;
     std::optional<Time> burst_since;  // since when a burst keeps a waiting claim out
   };
@@ -294,6 +296,8 @@ class Service {
   void supersede(const Party& party, std::string_view prefix, std::string_view key, Now now);
   void renewed(Lease& lease, Now now);
   Reason waiting_reason(core::Cause cause) const;
+  // Why nothing at all is granted; empty when that is not so.
+  std::string held_because() const;
   void refresh_reasons(Now now);
   void fill_grant(Lease& lease);
   void due(Lease& lease, Now now);

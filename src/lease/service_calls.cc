@@ -507,6 +507,9 @@ Outcome<core::Verdict> Service::explain(const Party& party, std::string_view id)
     ended.summary = lease->message;
     return ended;
   }
+  if (held_ && lease->state == State::waiting) {
+    verdict->summary = held_because();
+  }
   return std::move(*verdict);
 }
 

@@ -22,6 +22,9 @@ std::optional<core::Verdict> Service::verdict(const Lease& lease) const {
   if (!verdict) {
     return std::nullopt;
   }
+  if (held_ && lease.state == State::waiting) {
+    verdict->summary = held_because();
+  }
   return std::move(*verdict);
 }
 

@@ -142,13 +142,27 @@ void Service::observe_device(const gpu::DeviceReport& report, Now now) {
       }
     });
   }
-  std::vector<local::Attribution> owners = witness_.attribute(proofs, report.processes);
-  seen.report = report;
-  seen.sampled_at = now.time - Duration(report.age_ms);
-  seen.at = std::min(seen.sampled_at, now.time);
-  seen.present = true;
+  const Time sampled_at = now.time - Duration(report.age_ms);
+  const Time at = std::min(sampled_at, now.time);
+  const bool first = !seen.present || !seen.sampled;
   seen.lost = report.lost;
-  seen.owners = std::move(owners);
+  if (!first && at < seen.at) {
+    // An older sample than the one in force: the newest wins, here as in the engine.
+    seen.report.problem = report.problem;
+    if (!std::exchange(seen.skewed, true)) {
+      events_.push_back({"clock-skew", "", uuid, "a sample is stamped before the one it follows"});
+    }
+    return;
+  }
+  if (sampled_at <= now.time) {
+    seen.skewed = false;
+  }
+  seen.owners = witness_.attribute(proofs, report.processes);
+  seen.report = report;
+  seen.sampled_at = sampled_at;
+  seen.at = at;
+  seen.present = true;
+  seen.sampled = true;
   run(observation(seen), now);
 }
 
