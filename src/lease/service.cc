@@ -177,6 +177,7 @@ void Service::on_notice(const core::Notice& notice, Now now) {
     if (std::exchange(skewed, true)) {
       return;
     }
+    text = "its samples are stamped in the future; they count as taken now";
   }
   std::string text = notice.text;
   if (text.empty() && notice.bytes != 0) {
