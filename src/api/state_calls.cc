@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "api/api.h"
-#include "api/openapi.h"
 #include "api/body.h"
+#include "api/openapi.h"
 
 namespace berth::api {
 

@@ -172,16 +172,16 @@ void Service::on_notice(const core::Notice& notice, Now now) {
     case core::Notice::Kind::queue_problem: kind = "queue-problem"; break;
     case core::Notice::Kind::refused_event: kind = "refused-event"; break;
   }
+  std::string text = notice.text;
+  if (text.empty() && notice.bytes != 0) {
+    text = fmt::format("{} MiB", Memory::bytes(notice.bytes).ceil_mib());
+  }
   if (notice.kind == core::Notice::Kind::clock_skew) {
     bool& skewed = seen_[device].skewed;
     if (std::exchange(skewed, true)) {
       return;
     }
     text = "its samples are stamped in the future; they count as taken now";
-  }
-  std::string text = notice.text;
-  if (text.empty() && notice.bytes != 0) {
-    text = fmt::format("{} MiB", Memory::bytes(notice.bytes).ceil_mib());
   }
   events_.push_back({kind, lease != nullptr ? lease->id : "", device, std::move(text)});
   if (notice.kind == core::Notice::Kind::overuse && lease != nullptr) {
