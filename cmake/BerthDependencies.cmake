@@ -12,7 +12,7 @@ find_package(SQLite3 REQUIRED)
 find_package(SQLiteCpp REQUIRED)
 # Its plain name would be taken for a folder of ours.
 add_library(SQLiteCpp::SQLiteCpp ALIAS SQLiteCpp)
-# Asio and Beast are headers only. `libboost-dev` is 1.74 and conflicts, so the version is named.
+# Beast is headers only. `libboost-dev` is 1.74 and conflicts, so the version is named.
 find_package(Boost 1.81 REQUIRED)
 
 # Debian's yaml-cpp 0.7 exports a plain name; give it the one that newer releases use, which CMake checks.

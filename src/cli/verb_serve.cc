@@ -170,6 +170,8 @@ Result<serve::DaemonOptions> options_from(const Arguments& arguments, Console& c
     }
   }
   options.server.inherited = net::take_inherited_sockets();
+  // A shell's 1024 would leave no room for a thousand who wait with a long poll and a stream each.
+  net::raise_open_files(2 * options.server.max_connections);
   options.server.token_file = arguments.value("--tokens").value_or("");
   options.server.certificate_file = arguments.value("--tls-certificate").value_or("");
   options.server.key_file = arguments.value("--tls-key").value_or("");

@@ -50,7 +50,8 @@ std::optional<Sha256> parse_hash(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::size_t digit = kDigits.find(text[i]);
     if (digit == std::string_view::npos) return std::nullopt;
-    hash[i / 2] = static_cast<std::uint8_t>(hash[i / 2] * 16U + digit);
+    std::uint8_t& byte = hash[i / 2];
+    byte = static_cast<std::uint8_t>((byte << 4U) | digit);
   }
   return hash;
 }
