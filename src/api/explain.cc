@@ -64,6 +64,21 @@ std::string help_text(const core::Unblock& help) {
   return fmt::format("waiting for the declared end of {}", who);
 }
 
+// The lease's own, else that of the nearest queue above that names one, else the daemon's.
+std::string policy_of(const lease::Service& service, const lease::Ask& ask) {
+  if (!ask.policy.empty()) {
+    return ask.policy;
+  }
+  const core::QueueTree& tree = service.engine().queues();
+  for (std::optional<core::QueueId> at = tree.find(ask.queue); at.has_value() && !at->is_none();
+       at = tree.parent(*at)) {
+    if (!tree.spec(*at).policy.empty()) {
+      return tree.spec(*at).policy;
+    }
+  }
+  return service.engine().config().policy;
+}
+
 // What chooses among the devices that fit.
 Value policy_value(const std::string& name) {
   const std::span<const core::PolicyInfo> known = core::registered_policies();
@@ -107,7 +122,7 @@ Value explain_value(const lease::Service& service, const lease::Ask& ask, const 
         std::max<std::int64_t>(verdict.devices->need_mib - verdict.devices->largest_free_mib, 0);
   }
   value.set("shortfall_mib", std::move(shortfall));
-  value.set("policy", policy_value(service.config().engine.policy));
+  value.set("policy", policy_value(policy_of(service, ask)));
   json::Array rows;
   for (const lease::Device& device : service.devices(now)) {
     rows.push_back(device_row(ask, device));

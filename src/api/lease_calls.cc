@@ -27,8 +27,7 @@ void Api::post_lease(const net::Request& request, net::Reply& reply, const Momen
     return refuse(reply, body.error());
   }
   const lease::Party party = party_of(request.caller);
-  Outcome<Reserve> reserve = read_reserve(
-      *body, party, {.node = options_.node, .policy = service_.engine().config().policy});
+  Outcome<Reserve> reserve = read_reserve(*body, party, {.node = options_.node});
   if (!reserve) {
     ++answers_["refused"];
     return refuse(reply, reserve.error());

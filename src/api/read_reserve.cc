@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/placement/registry.h"
 #include "request/mig_profile.h"
 #include "request/units.h"
 
@@ -335,33 +336,16 @@ void read_labels(Reader& reader, lease::Ask& ask) {
   }
 }
 
-// The policies that one claim may have beside the daemon's own: orders of nodes and devices.
-void read_policy(Reader& reader, const Ground& ground, lease::Ask& ask, core::DeviceAsk& gpu) {
+// A lease may name any registered policy; empty = its queue's, else the daemon's.
+void read_policy(Reader& reader, lease::Ask& ask) {
   ask.policy = reader.text("policy", 64);
-  if (ask.policy.empty() || ask.policy == ground.policy) {
+  if (ask.policy.empty()) {
     return;
   }
-  const auto order = [](std::string_view name) {
-    return name == "pack"     ? core::OrderHint::pack
-           : name == "spread" ? core::OrderHint::spread
-                              : core::OrderHint::policy;
-  };
-  std::string_view nodes = ask.policy;
-  std::string_view devices = ask.policy;
-  if (const std::size_t comma = nodes.find(",devices=");
-      nodes.starts_with("nodes=") && comma != std::string_view::npos) {
-    devices = nodes.substr(comma + 9);
-    nodes = nodes.substr(6, comma - 6);
-  }
-  gpu.node_order = order(nodes);
-  gpu.device_order = order(devices);
-  if (gpu.node_order == core::OrderHint::policy || gpu.device_order == core::OrderHint::policy) {
+  if (const auto policy = core::make_policy(ask.policy, core::ClassCounts()); !policy.ok()) {
     reader.refuse(
-        bad_field("policy", Value(ask.policy),
-                  fmt::format("a lease may ask for pack, spread, nodes=X,devices=Y with X "
-                              "and Y one of these two, or {}, which is the policy here",
-                              ground.policy),
-                  "leave it out for the policy of the queue"));
+        bad_field("policy", Value(ask.policy), policy.error().message(),
+                  "`berth policies` lists them; leave it out for the policy of the queue"));
   }
 }
 
@@ -375,7 +359,7 @@ void read_request(Reader& reader, const lease::Party& party, const Ground& groun
       reader.flag("mps", false) ? core::SharingMode::sm_sharing : core::SharingMode::time_slicing;
   gpu.filter.use_uuids = reader.names("devices");
   gpu.filter.models = reader.names("models");
-  read_policy(reader, ground, ask, gpu);
+  read_policy(reader, ask);
   std::string named = reader.text("node", 253);
   if (gpu.wants_gpu()) {
     if (named.empty() && party.local) {

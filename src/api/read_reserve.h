@@ -21,8 +21,7 @@ struct Reserve {
 
 // Where the request is read.
 struct Ground {
-  std::string_view node;    // this machine's, which a plain process on it means without saying so
-  std::string_view policy;  // the daemon's own
+  std::string_view node;  // this machine's, which a plain process on it means without saying so
 };
 
 lease::Outcome<Reserve> read_reserve(const json::Value& body, const lease::Party& party,

@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   for (const bool local : {true, false}) {
     const lease::Party party{.name = "fuzz", .local = local};
-    const lease::Outcome<api::Reserve> reserve = api::read_reserve(*body, party, "n0");
+    const lease::Outcome<api::Reserve> reserve = api::read_reserve(*body, party, {.node = "n0"});
     if (reserve) {
       ASSERT(!reserve->ask.key.empty() && reserve->ask.key.size() <= 512);
       ASSERT(reserve->ask.gpu().mib >= 0);

@@ -394,6 +394,9 @@ core::Workload Service::workload_of(const Lease& lease) const {
   options.restartable = false;  // whoever holds it decides whether it comes again
   options.max_run = lease.ask.max_run;
   options.queued_at = lease.queued_at;
+  if (!lease.ask.policy.empty()) {
+    options.policy = lease.ask.policy;
+  }
   return core::Workload::task(lease.id, lease.ask.request, options);
 }
 

@@ -201,7 +201,6 @@ class DeviceCap(BerthTest):
     queues = "queues:\n- name: default\n  deviceCap: 1\n"
     spec = "2x16GiB"
 
-    @unittest.expectedFailure  # the engine reads the cap and does not follow it yet (docs/queues.md)
     def test_leases_B17_a_cap_of_tasks_per_device(self):
         leases = [self.berth.granted(memory=100), self.berth.granted(memory=100)]
         self.assertEqual(len({lease["device"]["uuid"] for lease in leases}), 2)
