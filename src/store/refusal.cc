@@ -103,6 +103,12 @@ Result<void> check_header(const Disk& disk) {
     return refused(disk, "is an SQLite file of another program",
                    "Move it aside, or choose another state directory");
   }
+  // 1: with a rollback journal, as in a restored copy; 2: with a log. SQLite would open others, but
+  // only to read.
+  if (header[18] != header[19] || header[18] < 1 || header[18] > 2) {
+    return damaged(disk, fmt::format("its header names versions {} and {} of SQLite's format",
+                                     int{header[18]}, int{header[19]}));
+  }
   if (disk.exists(kRollbackFile)) {
     return refused(disk,
                    fmt::format("was changed by another program, which left '{}'", kRollbackFile),
