@@ -109,12 +109,26 @@ TEST_F(DamagedFiles, WithOneByteChangedGiveAPrefixOrAreRefusedUntouched) {
       continue;
     }
     // Half of them near the beginning, where the headers are.
-    const std::size_t at =
-        random() % (random() % 2 == 0 ? bytes.size() : std::min<std::size_t>(bytes.size(), 200));
+    const bool anywhere = random() % 2 == 0;
+    const std::size_t range = anywhere ? bytes.size() : std::min<std::size_t>(bytes.size(), 200);
+    const std::size_t at = random() % range;
     bytes[at] = static_cast<char>(bytes[at] ^ static_cast<char>(1U << (random() % 8)));
     expect_prefix_or_refusal(files, fmt::format("byte {} of {}, round {}: ", at, name, round));
   }
   EXPECT_GT(opened_, 50);
+  EXPECT_GT(refused_, 50);
+}
+
+TEST_F(DamagedFiles, WithAnyByteOfTheHeaderChangedGiveAPrefixOrAreRefusedUntouched) {
+  for (std::size_t at = 0; at < 100 && !HasFatalFailure(); ++at) {
+    for (const unsigned bit : {0U, 1U, 2U, 7U}) {
+      Files files = moments_.back();
+      std::string& bytes = files.at(kDb);
+      bytes[at] = static_cast<char>(bytes[at] ^ static_cast<char>(1U << bit));
+      expect_prefix_or_refusal(files, fmt::format("bit {} of byte {}: ", bit, at));
+    }
+  }
+  EXPECT_GT(opened_, 30);
   EXPECT_GT(refused_, 50);
 }
 

@@ -102,13 +102,6 @@ Journal::Impl::Impl(Disk& disk)
 }
 
 Result<void> Journal::Impl::trust() {
-  // SQLite opens what it may not write, too.
-  if (sqlite3_db_readonly(db_.getHandle(), "main") != 0) {
-    return Error(ErrorCode::unavailable,
-                 fmt::format("'{}' may not be written; see who owns it and how its file system is "
-                             "mounted",
-                             disk_.path(kJournalFile)));
-  }
   sqlite3_db_config(db_.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   // A restored copy may not have a log yet. What this changes lies within one sector of the file.
   // It is written only when the statement ends, after it has answered: hence the second look.

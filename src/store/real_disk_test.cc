@@ -10,6 +10,7 @@
 #include <string>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -201,6 +202,32 @@ TEST(RealDisk, IsReadOnlyThenIsNot) {
 TEST(RealDisk, LetsNoFileGrowThenDoes) {
   const TemporaryDirectory directory;
   expect_well(in_child([&] { return outlive_a_file_size_limit(directory.path()); }));
+}
+
+// Another user's file: may be read, may not be written. Asked as somebody who is not root.
+std::string refuse_a_file_of_another(const std::string& directory) {
+  {
+    auto store = std::move(Store::open({.directory = directory})).value();
+  }
+  constexpr uid_t kNobody = 65'534;
+  if (::chmod((directory + "/journal.db").c_str(), 0444) != 0 ||
+      ::chmod((directory + "/journal.lock").c_str(), 0666) != 0 ||
+      ::chmod(directory.c_str(), 0777) != 0) {
+    return "chmod";
+  }
+  if (::getuid() == 0 && ::setuid(kNobody) != 0) {
+    return "setuid";
+  }
+  const auto opened = Store::open({.directory = directory});
+  return opened.ok() ? "opened" : opened.error().message();
+}
+
+TEST(RealDisk, HasAFileThatMayOnlyBeRead) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(in_child([&] { return refuse_a_file_of_another(directory.path()); }),
+            fmt::format("'{}' may not be written (Permission denied); see who owns it and how its "
+                        "file system is mounted",
+                        directory.file("journal.db")));
 }
 
 TEST(RealDisk, IsMadeForItsOwnerAlone) {

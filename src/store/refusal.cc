@@ -4,9 +4,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
 #include <sqlite3.h>
 #include <string>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -63,7 +65,9 @@ Error trouble(const Disk& disk, std::string_view deed, const SQLite::Exception& 
 }
 
 bool speaks_of_damage(const SQLite::Exception& exception) {
-  return exception.getErrorCode() == SQLITE_CORRUPT || exception.getErrorCode() == SQLITE_NOTADB;
+  const int code = exception.getErrorCode();
+  // The plain error is what SQLite says of a header with values that it does not know.
+  return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_ERROR;
 }
 
 namespace {
@@ -87,6 +91,14 @@ Result<void> check_header(const Disk& disk) {
   if (!file) {
     return Error(ErrorCode::unavailable,
                  fmt::format("cannot read '{}': {}", disk.path(kJournalFile), strerror(errno)));
+  }
+  // SQLite would open it all the same, and fail later.
+  if (::faccessat(AT_FDCWD, disk.path(kJournalFile).c_str(), W_OK, AT_EACCESS) != 0) {
+    return Error(
+        ErrorCode::unavailable,
+        fmt::format("'{}' may not be written ({}); see who owns it and how its file system "
+                    "is mounted",
+                    disk.path(kJournalFile), strerror(errno)));
   }
   file.read(bytes.data(), bytes.size());
   const std::string_view header(bytes.data(), static_cast<std::size_t>(file.gcount()));

@@ -24,7 +24,7 @@ Error damaged(const Disk& disk, std::string_view what);
 // unavailable: what SQLite says of a deed ("write"), what the system said, and the next step.
 Error trouble(const Disk& disk, std::string_view deed, const SQLite::Exception& exception);
 
-// Whether SQLite found the file itself to be wrong.
+// Whether SQLite, on opening, found the file itself to be wrong.
 bool speaks_of_damage(const SQLite::Exception& exception);
 
 // Looks at the file's header and size without SQLite, which might begin to mend what it opens.

@@ -109,7 +109,9 @@ TEST(Store, LoadsTenThousandRecordsAtOnce) {
   ASSERT_EQ(loaded.size(), 10'000U);
   EXPECT_EQ(loaded.front().body, std::string(400, 'y'));
   EXPECT_EQ(loaded.back().id, "l-09999");
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT(ms(end - start), 400);  // some 40 on a quiet machine; restart has 500 in all
+#endif
 }
 
 }  // namespace
