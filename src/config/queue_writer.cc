@@ -8,6 +8,7 @@
 
 #include "config/amount.h"
 #include "config/instant.h"
+#include "config/written.h"
 
 namespace berth::config {
 
@@ -15,37 +16,6 @@ namespace {
 
 using core::QueueDimension;
 using core::QueueSpec;
-
-// Plain where every reader of YAML takes it for a text, else in double quotes.
-std::string scalar(std::string_view text) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  const bool plain =
-      !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, [&](char c) {
-        return is_letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
-               c == '/' || c == '=';
-      });
-  constexpr std::string_view kOtherMeanings[] = {"null", "true", "false", "yes", "no", "on", "off"};
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  if (plain && std::ranges::find(kOtherMeanings, lower) == std::end(kOtherMeanings)) {
-    return std::string(text);
-  }
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7F) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
 
 // "{a: 1, b: 2}" from what differs from the default.
 class Braces {
