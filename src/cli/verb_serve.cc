@@ -1,11 +1,12 @@
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
-#include <ctime>
-#include <filesystem>
-#include <mutex>
+#include <cstring>
 #include <ostream>
 #include <string>
-#include <sys/stat.h>
+#include <string_view>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -13,23 +14,20 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
-#include "cli/build_info.h"
-#include "cli/fleet_words.h"
-#include "cli/simulate_words.h"
-#include "cli/usual_places.h"
+#include "cli/serve_options.h"
 #include "cli/verbs.h"
-#include "config/queue_file.h"
-#include "config/value.h"
-#include "scenario/script.h"
 #include "serve/daemon.h"
-#include "sim/files.h"
-#include "sim/words.h"
 
 namespace berth::cli {
 
 namespace {
 
 constexpr Option kOptions[] = {
+    {.name = "--config",
+     .kind = ValueKind::file,
+     .value = "FILE",
+     .help = "the configuration (docs/administration.md); what is said here wins over it (default: "
+             "/etc/berth/berth.yaml for root, if it is there; `none`: no file)"},
     {.name = "--listen",
      .kind = ValueKind::text,
      .value = "ADDRESS",
@@ -47,8 +45,8 @@ constexpr Option kOptions[] = {
     {.name = "--policy",
      .kind = ValueKind::text,
      .value = "NAME",
-     .help = "placement where a queue or request names none (`berth policies` lists them)",
-     .fallback = "spread"},
+     .help = "placement where a queue or request names none (`berth policies` lists them; default: "
+             "spread)"},
     {.name = "--node",
      .kind = ValueKind::text,
      .value = "NAME",
@@ -68,8 +66,7 @@ constexpr Option kOptions[] = {
     {.name = "--sampling",
      .kind = ValueKind::text,
      .value = "TIME",
-     .help = "how often the devices are looked at",
-     .fallback = "1s"},
+     .help = "how often the devices are looked at (default: 1s)"},
     {.name = "--nvml",
      .kind = ValueKind::file,
      .value = "FILE",
@@ -107,121 +104,6 @@ constexpr Example kExamples[] = {
      "/etc/berth/tokens --tls-certificate /etc/berth/tls.pem --tls-key /etc/berth/tls.key",
      "for workflow engines on other machines too"},
 };
-
-Result<core::QueueConfig> read_queues(const std::string& files,
-                                      const std::vector<std::string>& classes, Console& console) {
-  config::QueueReader reader;
-  for (const std::string_view path : sim::split_at(files, ',')) {
-    TRY(const std::string text, sim::read_input_file(std::string(path)));
-    reader.add_file(text, std::string(path));
-  }
-  config::QueueFile file = std::move(reader).finish(classes);
-  if (file.refused()) {
-    return file.refusals();
-  }
-  if (!file.complaints.empty()) {
-    console.err << printable_lines(file.text()) << "\n";
-  }
-  return std::move(file.config);
-}
-
-core::Node this_machine(std::string name) {
-  core::Node node;
-  if (name.empty()) {
-    char host[256] = {};
-    gethostname(host, sizeof(host) - 1);
-    name = host;
-  }
-  node.name = std::move(name);
-  node.cpu = Milli{std::max<std::int64_t>(sysconf(_SC_NPROCESSORS_ONLN), 1) * 1000};
-  node.ram = Memory::bytes(sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE));
-  node.pod_slots = 1'000'000;
-  return node;
-}
-
-void log_line(Console& console, std::string_view level, std::string_view text) {
-  static std::mutex mutex;
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  const std::lock_guard lock(mutex);
-  console.err << fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z {} {}\n", parts.tm_year + 1900,
-                             parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min,
-                             parts.tm_sec, level, printable(text))
-              << std::flush;
-}
-
-Result<serve::DaemonOptions> options_from(const Arguments& arguments, Console& console) {
-  serve::DaemonOptions options;
-  options.version = std::string(kVersion);
-  options.log = [&console](std::string_view level, std::string_view text) {
-    log_line(console, level, text);
-  };
-  options.server.listen = arguments.values("--listen");
-  if (options.server.listen.empty()) {
-    options.server.listen.push_back("unix:" + own_socket());
-    std::error_code error;
-    std::filesystem::create_directories(
-        std::filesystem::path(options.server.listen.front().substr(5)).parent_path(), error);
-  }
-  for (std::string& address : options.server.listen) {
-    if (address.starts_with("unix:") && !address.starts_with("unix:/")) {
-      address = "unix:" + std::filesystem::absolute(address.substr(5)).string();
-    }
-  }
-  options.server.inherited = net::take_inherited_sockets();
-  // A shell's 1024 would leave no room for a thousand who wait with a long poll and a stream each.
-  net::raise_open_files(2 * options.server.max_connections);
-  options.server.token_file = arguments.value("--tokens").value_or("");
-  options.server.certificate_file = arguments.value("--tls-certificate").value_or("");
-  options.server.key_file = arguments.value("--tls-key").value_or("");
-  options.server.allow_plain_loopback = arguments.has("--plain-loopback");
-  options.state_directory = arguments.value("--state").value_or(default_state_directory());
-  TRY(options.sampling, config::parse_duration(*arguments.value("--sampling")));
-  options.service.engine.policy = *arguments.value("--policy");
-  options.service.engine.max_sample_age = Duration(3 * options.sampling.count());
-  std::string name = arguments.value("--node").value_or("");
-  std::vector<std::string> classes;
-  if (const auto spec = arguments.value("--simulate")) {
-    TRY(options.simulated, fleet_from(*spec, "--simulate"));
-    classes = scenario::device_classes(*options.simulated);
-    if (name.empty() && !options.simulated->empty()) {
-      name = options.simulated->front().name;
-    }
-    options.manual_clock = arguments.value("--simulate-clock") == "manual";
-  } else if (arguments.value("--simulate-clock") == "manual") {
-    return invalid_argument("--simulate-clock manual goes with --simulate");
-  }
-  const std::string nvml = arguments.value("--nvml").value_or("");
-  options.sources.use_nvml = nvml != "none";
-  if (!nvml.empty() && options.sources.use_nvml) {
-    options.sources.nvml.library = nvml;
-  }
-  options.sources.dcgm = arguments.values("--dcgm");
-  options.sources.prometheus = arguments.value("--prometheus").value_or("");
-  options.node = this_machine(name);
-  if (options.simulated.has_value()) {
-    for (const core::Node& node : *options.simulated) {
-      if (node.name == name) {
-        options.node = node;
-        options.node.devices.clear();
-        options.node.links.clear();
-      }
-    }
-  }
-  options.service.node = options.node.name;
-  if (const auto files = arguments.value("--queues")) {
-    options.read_queues = [files = *files, classes, &console] {
-      return read_queues(files, classes, console);
-    };
-    TRY(options.service.queues, options.read_queues());
-  }
-  options.guard_library = arguments.value("--guard").value_or(default_guard_library());
-  if (options.guard_library == "none") {
-    options.guard_library.clear();
-  }
-  return options;
-}
 
 // SIGTERM and SIGINT end the daemon, SIGHUP makes it read its files again.
 class Signals {
@@ -262,12 +144,36 @@ class Signals {
   std::thread thread_;
 };
 
+// Tells systemd, if it asked to be told ($NOTIFY_SOCKET, a path or an abstract name).
+void tell_systemd(std::string_view state) {
+  const char* place = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address{};
+  if (place == nullptr || (place[0] != '/' && place[0] != '@') ||
+      std::strlen(place) >= sizeof(address.sun_path)) {
+    return;
+  }
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, place, std::strlen(place));
+  if (place[0] == '@') {
+    address.sun_path[0] = '\0';
+  }
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) {
+    return;
+  }
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(place));
+  ::sendto(fd, state.data(), state.size(), MSG_NOSIGNAL,
+           reinterpret_cast<const sockaddr*>(&address), length);
+  ::close(fd);
+}
+
 ExitCode run_serve(const Arguments& arguments, Console& console) {
   const auto fail = [&](const Error& error) {
     console.err << "berth serve: " << printable_lines(error.to_string()) << "\n";
     return error.code() == ErrorCode::invalid_argument ? ExitCode::usage : ExitCode::failed;
   };
-  Result<serve::DaemonOptions> options = options_from(arguments, console);
+  ServeLog log(console);
+  Result<serve::DaemonOptions> options = serve_options(arguments, log);
   if (!options) {
     return fail(options.error());
   }
@@ -280,18 +186,19 @@ ExitCode run_serve(const Arguments& arguments, Console& console) {
   }
   signals.serve(**daemon);
   for (const std::string& address : (*daemon)->addresses()) {
-    log_line(console, "info", "listening on " + address);
+    log.line("info", "listening on " + address);
   }
-  log_line(console, "info",
-           fmt::format("state in {}; limits are {}", state,
-                       guard.empty() ? std::string("advisory: no guard library was found")
-                                     : "held by " + guard));
+  log.line("info", fmt::format("state in {}; limits are {}", state,
+                               guard.empty() ? std::string("advisory: no guard library was found")
+                                             : "held by " + guard));
+  tell_systemd("READY=1");
   const Result<void> ended = (*daemon)->run();
+  tell_systemd("STOPPING=1");
   signals.end();
   if (!ended) {
     return fail(ended.error());
   }
-  log_line(console, "info", "ended");
+  log.line("info", "ended");
   return ExitCode::done;
 }
 
@@ -308,7 +215,8 @@ constinit const Command kServeCommand{
         "Over the Unix socket a caller is who the kernel says; over TCP there is TLS, and a "
         "bearer token for every call.\n\n"
         "SIGTERM ends it (running programs go on, and are known again after the next start); "
-        "SIGHUP makes it read tokens, certificate and queues again.\n\n"
+        "SIGHUP makes it read configuration, tokens, certificate and queues again, and say what "
+        "changed.\n\n"
         "Exit status: 0 ended as asked; 1 it could not start or go on; 2 a word or a file is "
         "wrong.",
     .options = kOptions,

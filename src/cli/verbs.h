@@ -22,6 +22,8 @@ inline constexpr Option kOutputOption{
 
 extern const Command kCancelCommand;
 extern const Command kCompletionCommand;
+extern const Command kConfigCheckCommand;
+extern const Command kConfigFieldsCommand;
 extern const Command kDoctorCommand;
 extern const Command kDrainCommand;
 extern const Command kGpusCommand;
@@ -34,6 +36,8 @@ extern const Command kQueuesImportCommand;
 extern const Command kReplayCommand;
 extern const Command kServeCommand;
 extern const Command kSimulateCommand;
+extern const Command kTokenListCommand;
+extern const Command kTokenNewCommand;
 extern const Command kUndrainCommand;
 extern const Command kVersionCommand;
 extern const Command kWaitCommand;

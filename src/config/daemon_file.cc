@@ -25,6 +25,7 @@ constexpr auto kSections = std::to_array<SectionText>({
     {"leases", "Times of a lease; a request may ask for its own confirm and ttl."},
     {"limits", "How much of everything."},
     {"evictions", "Work that has to leave for other work."},
+    {"burst", "Use between request and limit, which is lent and not promised."},
     {"log", "What is written to standard error."},
 });
 

@@ -25,6 +25,7 @@
 namespace berth::config {
 
 enum class Overuse : std::uint8_t { report, block, kill };
+enum class BurstEnd : std::uint8_t { report, end };
 enum class LogLevel : std::uint8_t { info, warning, error };
 
 struct DaemonConfig {
@@ -84,6 +85,12 @@ struct DaemonConfig {
     bool operator==(const Evictions&) const = default;
   } evictions = {};
 
+  struct Burst {
+    Duration grace{60'000};
+    BurstEnd policy = BurstEnd::report;
+    bool operator==(const Burst&) const = default;
+  } burst = {};
+
   struct Log {
     LogLevel level = LogLevel::info;
     bool operator==(const Log&) const = default;
@@ -102,6 +109,7 @@ struct Setting {
   Takes takes = Takes::at_restart;
   Result<void> (*read)(const Value& value, DaemonConfig& into) = nullptr;
   std::string (*write)(const DaemonConfig& config) = nullptr;  // as YAML; empty = not said
+  void (*copy)(const DaemonConfig& from, DaemonConfig& into) = nullptr;
 
   std::string path() const;  // "gpu.sampling"
 };

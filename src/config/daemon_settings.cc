@@ -22,6 +22,8 @@ struct Range {
 
 constexpr std::array<std::pair<std::string_view, Overuse>, 3> kOveruse = {
     {{"report", Overuse::report}, {"block", Overuse::block}, {"kill", Overuse::kill}}};
+constexpr std::array<std::pair<std::string_view, BurstEnd>, 2> kBurstEnds = {
+    {{"report", BurstEnd::report}, {"end", BurstEnd::end}}};
 constexpr std::array<std::pair<std::string_view, LogLevel>, 3> kLevels = {
     {{"info", LogLevel::info}, {"warning", LogLevel::warning}, {"error", LogLevel::error}}};
 
@@ -29,6 +31,8 @@ template <typename T>
 constexpr auto words_of() {
   if constexpr (std::same_as<T, Overuse>) {
     return std::span<const std::pair<std::string_view, T>>(kOveruse);
+  } else if constexpr (std::same_as<T, BurstEnd>) {
+    return std::span<const std::pair<std::string_view, T>>(kBurstEnds);
   } else {
     return std::span<const std::pair<std::string_view, T>>(kLevels);
   }
@@ -120,7 +124,8 @@ constexpr Setting row(std::string_view section, Takes takes, KeyDoc doc,
           .takes = takes,
           .read = [](const Value& value,
                      DaemonConfig& into) { return read_value(value, Limits, Of(into)); },
-          .write = [](const DaemonConfig& config) { return text_of(Of(config)); }};
+          .write = [](const DaemonConfig& config) { return text_of(Of(config)); },
+          .copy = [](const DaemonConfig& from, DaemonConfig& into) { Of(into) = Of(from); }};
 }
 
 constexpr Range kLong = {.least = 1'000, .most = std::int64_t{366} * 24 * 3'600'000};
@@ -366,6 +371,19 @@ constexpr auto kSettings = std::to_array<Setting>({
                                           .summary = "from the notice that a lease has to leave "
                                                      "to its end",
                                           .example = "30s"}),
+
+    row<AT(burst.grace), kMayBeZero>("burst", Takes::at_reload,
+                                     {.name = "grace",
+                                      .type = "duration",
+                                      .summary = "how long use above a request may keep a waiting "
+                                                 "claim from the room it needs",
+                                      .example = "60s"}),
+    row<AT(burst.policy)>("burst", Takes::at_reload,
+                          {.name = "policy",
+                           .type = "report or end",
+                           .summary = "what happens then: it is told in the log and in the waiting "
+                                      "verdict; or the work that uses most of it has to leave",
+                           .example = "end"}),
 
     row<AT(log.level)>("log", Takes::at_reload,
                        {.name = "level",

@@ -215,6 +215,9 @@ class Service {
       std::map<std::string, std::map<std::string, std::int64_t>>;  // device -> lease -> bytes
   void count_uses(const Uses& uses, Now now);
   bool granted_in_batch() const { return !granted_.empty(); }
+  // Takes over what may change while it runs: times of leases, grace times, policies, gpu_enabled,
+  // how many may wait and are kept. Of the engine's figures the placement policy alone.
+  void adjust(const ServiceConfig& wanted, Now now);
   // Replaces the quota tree. Errors: those of the queues; the old ones stay.
   Result<void> set_queues(core::QueueConfig queues, Now now);
 

@@ -375,6 +375,26 @@ Outcome<void> Service::drain(const Party& party, std::string_view uuid, bool dra
   return {};
 }
 
+void Service::adjust(const ServiceConfig& wanted, Now now) {
+  config_.confirm = wanted.confirm;
+  config_.ttl = wanted.ttl;
+  config_.silence = wanted.silence;
+  config_.forced = wanted.forced;
+  config_.age_memory = wanted.age_memory;
+  config_.keep_ended = wanted.keep_ended;
+  config_.grace = wanted.grace;
+  config_.max_waiting_per_owner = wanted.max_waiting_per_owner;
+  config_.max_ended = wanted.max_ended;
+  config_.gpu_enabled = wanted.gpu_enabled;
+  config_.overuse = wanted.overuse;
+  config_.burst_grace = wanted.burst_grace;
+  config_.burst = wanted.burst;
+  if (config_.engine.policy != wanted.engine.policy) {
+    config_.engine.policy = wanted.engine.policy;
+    run(core::PolicyChanged{wanted.engine.policy, config_.engine.policy_seed}, now);
+  }
+}
+
 Result<void> Service::set_queues(core::QueueConfig queues, Now now) {
   config_.queues = queues;
   run(core::QueuesChanged{std::move(queues)}, now);

@@ -110,6 +110,18 @@ Sha256 sha256(std::string_view text) {
   return hash;
 }
 
+std::vector<TokenSet::Row> TokenSet::rows() const {
+  std::vector<Row> rows;
+  for (const Entry& entry : entries_) {
+    Row row{.name = entry.caller->name, .admin = entry.caller->admin, .hash = {}};
+    for (std::size_t i = 0; i < 6; ++i) {
+      row.hash += fmt::format("{:02x}", entry.hash[i]);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 Result<void> TokenSet::add_line(std::string_view line) {
   std::string_view rest = line;
   const std::string_view name = next_word(rest);

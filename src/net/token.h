@@ -43,6 +43,13 @@ class TokenSet {
   void take_over(const TokenSet& older);
 
   std::size_t size() const { return entries_.size(); }
+  struct Row {
+    std::string name;
+    bool admin = false;
+    std::string hash;  // its first 12 hexadecimal digits, to tell two of one name apart
+  };
+  // In the order of the file.
+  std::vector<Row> rows() const;
 
  private:
   struct Entry {

@@ -397,6 +397,14 @@ void Daemon::Impl::process_ended(const local::ProcessKey& process) {
 }
 
 void Daemon::Impl::reload() {
+  if (options.read_settings) {
+    if (Result<lease::ServiceConfig> settings = options.read_settings(); !settings) {
+      log("error",
+          fmt::format("reload: {}; the settings stay as they were", settings.error().to_string()));
+    } else {
+      service->adjust(*settings, clock.now());
+    }
+  }
   if (Result<void> done = server->reload(); !done) {
     log("error", fmt::format("reload: {}; all stays as it was", done.error().to_string()));
   }

@@ -39,6 +39,9 @@ struct DaemonOptions {
   SourceOptions sources;
   Duration sampling{1'000};
 
+  // Reads the configuration again, on reload, and says in the log what changed. Of its answer the
+  // daemon takes what Service::adjust() takes. Empty: there is none.
+  std::function<Result<lease::ServiceConfig>()> read_settings = {};
   // Reads the queue files again, on reload. Empty: there are none.
   std::function<Result<core::QueueConfig>()> read_queues;
   store::FaultHook* faults = nullptr;         // tests: between the journal and its disk
@@ -59,7 +62,8 @@ class Daemon {
   // Until stop(). Error: what made it end by itself.
   Result<void> run();
   void stop();
-  // Tokens, certificate and queues anew. What is wrong is logged and leaves all as it was.
+  // Settings, tokens, certificate and queues anew. What is wrong is logged and leaves all as it
+  // was.
   void reload();
 
   std::vector<std::string> addresses() const;
