@@ -167,12 +167,18 @@ void take_simulation(serve::DaemonOptions& options, const std::string& name) {
   }
 }
 
+// A socket named from the folder of the caller.
+std::string with_whole_path(std::string address) {
+  if (address.starts_with("unix:") && !address.starts_with("unix:/")) {
+    return "unix:" + std::filesystem::absolute(address.substr(5)).string();
+  }
+  return address;
+}
+
 Result<void> take_server(const config::DaemonConfig& config, net::ServerOptions& server) {
   server.listen = config.listen;
   for (std::string& address : server.listen) {
-    if (address.starts_with("unix:") && !address.starts_with("unix:/")) {
-      address = "unix:" + std::filesystem::absolute(address.substr(5)).string();
-    }
+    address = with_whole_path(std::move(address));
   }
   server.inherited = net::take_inherited_sockets();
   // A shell's 1024 would leave no room for a thousand who wait with a long poll and a stream each.
@@ -244,7 +250,7 @@ std::vector<std::string> check_named(const config::DaemonFile& file, const std::
         fmt::format("{}:{}:{}: {}: {}", path, place.line, place.column, key, text));
   };
   for (const std::string& address : config.listen) {
-    if (const auto parsed = net::parse_listen(address); !parsed.ok()) {
+    if (const auto parsed = net::parse_listen(with_whole_path(address)); !parsed.ok()) {
       complain("listen", parsed.error().message());
     }
   }
@@ -336,6 +342,10 @@ Result<serve::DaemonOptions> serve_options(const Arguments& arguments, ServeLog&
   options.version = std::string(kVersion);
   options.log = [&log](std::string_view level, std::string_view text) { log.line(level, text); };
   options.state_directory = config.state_dir;
+  // The journal is root's alone; the programs of users have to reach their limits.
+  if (geteuid() == 0 && config.state_dir == default_state_directory()) {
+    options.grants_directory = "/run/berth/grants";
+  }
   options.sampling = config.gpu.sampling;
   options.service = service_config(config);
   if (settings.config.listen.empty()) {

@@ -2,6 +2,8 @@
 #include "cli/serve_options.h"
 
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -47,6 +49,18 @@ TEST(ServeOptions, TheDefaultsOfTheFileAreThoseOfTheService) {
   const serve::SourceOptions sources;
   EXPECT_EQ(config.gpu.library, sources.nvml.library);
   EXPECT_EQ(config.gpu.margin, sources.nvml.safety_margin);
+}
+
+TEST(AdministrationDocs, EndWithTheTablesOfTheKeys) {
+  std::ostringstream stream;
+  stream << std::ifstream(std::string(BERTH_SOURCE_DIR) + "/docs/administration.md").rdbuf();
+  const std::string text = stream.str();
+  const std::size_t marker = text.find(config::kDaemonReferenceMarker);
+  ASSERT_NE(marker, std::string::npos);
+  EXPECT_EQ(text.substr(marker),
+            config::kDaemonReferenceMarker + std::string("\n\n") + config::daemon_reference_text())
+      << "the tables changed: run\n  sed -i '/^<!-- From here on/,$d' docs/administration.md && "
+         "build/bin/berth config fields >> docs/administration.md";
 }
 
 class ConfigCheck : public BerthInAFolder {};
