@@ -138,10 +138,16 @@ void Api::settled(const lease::Batch& batch, const Moment& moment) {
   }
   for (const std::uint64_t number : std::exchange(fresh_, {})) {
     const auto found = watches_.find(number);
-    if (found != watches_.end()) {
-      if (const Lease* lease = service_.find(found->second.lease)) {
-        tell(found->second, *lease, moment);
-      }
+    if (found == watches_.end()) {
+      continue;
+    }
+    const Lease* lease = service_.find(found->second.lease);
+    if (lease != nullptr) {
+      tell(found->second, *lease, moment);
+    }
+    // Of what has ended nothing more will be told, also to a client that knows of the end.
+    if (lease == nullptr || !lease::is_live(lease->state)) {
+      close_watch(number, moment);
     }
   }
   count(batch);

@@ -296,6 +296,7 @@ class Service {
   Refusal bad_queue(std::string_view name) const;
   static Refusal unwritable();
   Outcome<Reserved> submitted(Lease& lease, Now now);
+  bool possible(const Party& party, const Ask& ask, Now now) const;
   void supersede(const Party& party, std::string_view prefix, std::string_view key, Now now);
   void renewed(Lease& lease, Now now);
   Reason waiting_reason(core::Cause cause) const;

@@ -88,7 +88,8 @@ Refusal Service::never(const Lease& lease) const {
   std::int64_t largest = 0;
   for (const auto& [name, node] : nodes_) {
     for (const core::Device& device : node.devices) {
-      if (!device.mig_enabled) {
+      const bool served = device.is_mig() == (lease.ask.gpu().kind == core::AskKind::mig);
+      if (served && !device.mig_enabled) {
         largest = std::max(largest, device.usable_mib());
       }
     }
@@ -99,9 +100,14 @@ Refusal Service::never(const Lease& lease) const {
                       ? fmt::format("{} MiB", lease.ask.gpu().mib)
                       : std::string();
   refusal.message = verdict->summary;
-  refusal.hint = fmt::format(
-      "do not retry: ask for at most {} MiB, or set wait_for_hardware to wait for other devices",
-      largest);
+  refusal.hint = largest > 0
+                     ? fmt::format(
+                           "do not retry: ask for at most {} MiB, or set wait_for_hardware to "
+                           "wait for other devices",
+                           largest)
+                     : std::string(
+                           "do not retry: nothing here serves such a claim; set "
+                           "wait_for_hardware to wait for other devices");
   return refusal;
 }
 
@@ -109,7 +115,9 @@ Outcome<Reserved> Service::reserve(const Party& party, Ask ask, Now now,
                                    std::string_view supersedes) {
   std::optional<Time> age;
   std::int64_t age_wall = 0;
+  std::optional<std::uint64_t> before;  // of the same key
   if (Lease* known = by_key(party.name, ask.key)) {
+    before = known->number;
     if (known->state != State::never) {
       if (!(known->ask.request == ask.request)) {
         return std::unexpected(key_conflict(*known));
@@ -155,7 +163,7 @@ Outcome<Reserved> Service::reserve(const Party& party, Ask ask, Now now,
           .retry_after_s = 30});
     }
   }
-  if (!supersedes.empty()) {
+  if (!supersedes.empty() && possible(party, ask, now)) {
     supersede(party, supersedes, ask.key, now);
   }
   Lease lease;
@@ -187,13 +195,29 @@ Outcome<Reserved> Service::reserve(const Party& party, Ask ask, Now now,
   }
   lease.heard_by = now.time + config_.silence;
   if (lease.ask.queue_timeout.has_value()) {
-    lease.deadline = lease.queued_at + *lease.ask.queue_timeout;
+    // From now on, however old it is: it may have held its device for hours.
+    lease.deadline = now.time + *lease.ask.queue_timeout;
   }
   Lease& added = add(std::move(lease));
   created_.insert(added.number);
   touched(added);
   run(core::WorkloadSubmitted{workload_of(added)}, now);
-  return submitted(added, now);
+  const std::pair<std::string, std::string> key(added.principal, added.ask.key);
+  Outcome<Reserved> outcome = submitted(added, now);
+  if (!outcome && before.has_value()) {
+    by_key_[key] = *before;  // what was refused takes no key away from what was there
+  }
+  return outcome;
+}
+
+// Would it be accepted? A try that is refused must not end the one before it.
+bool Service::possible(const Party& party, const Ask& ask, Now now) const {
+  if (!ask.request.wants_gpu()) {
+    return true;
+  }
+  const Outcome<core::Verdict> verdict = dry_run(party, ask, now);
+  return verdict.has_value() &&
+         (verdict->outcome != core::Outcome::never || !reconciled_ || ask.wait_for_hardware);
 }
 
 // What came of a lease that was just submitted.

@@ -36,7 +36,14 @@ bool in_pod(const Processes& processes, std::int64_t pid, const std::string& uid
   });
 }
 
+// Ids of leases are unique in one journal only: what runs longer than the confirmed process got its
+// variable from another daemon, or from one whose state was deleted.
 bool by_environment(const Processes& processes, std::int64_t pid, const Proof& proof) {
+  const Process* process = processes.find(pid);
+  if (proof.process && process != nullptr &&
+      process->key.start_ticks < proof.process->start_ticks) {
+    return false;
+  }
   return !proof.lease.empty() && processes.environment(pid).lease == proof.lease &&
          processes.uid(pid) == proof.uid;
 }

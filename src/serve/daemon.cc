@@ -312,7 +312,10 @@ void Daemon::Impl::finish_batch() {
 
 // False: nothing of the batch stands.
 bool Daemon::Impl::commit(const lease::Batch& batch) {
-  if (batch.records.empty() && !retry_at.has_value()) {
+  const std::int64_t time = clock.now().time.ms();
+  // Virtual time goes on where it was said to be, also if nothing else happened.
+  const bool moved = clock.manual() && time != clock_recorded && time > 0;
+  if (batch.records.empty() && !moved && !retry_at.has_value()) {
     return true;
   }
   std::vector<store::Record> records;
@@ -320,7 +323,6 @@ bool Daemon::Impl::commit(const lease::Batch& batch) {
   for (const lease::Record& record : batch.records) {
     records.push_back({record.kind, record.id, record.body});
   }
-  const std::int64_t time = clock.now().time.ms();
   if (retry_at.has_value() ||
       (clock.manual() ? time != clock_recorded : time - clock_recorded >= kClockRecordMs)) {
     records.push_back({"clock", "clock", clock.record()});

@@ -14,6 +14,7 @@ import http.client
 import itertools
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -166,8 +167,10 @@ class Berth:
         assert answer.status == 202, f"{fields}: {answer.status} {answer.text}"
         return answer.json
 
-    def running(self, pid=None, key=None, **fields):
-        """A lease that was granted and confirmed."""
+    def running(self, key=None, pid=None, **fields):
+        """A lease that was granted and confirmed. The key may be left out: `running(process.pid, memory=100)`."""
+        if isinstance(key, int):
+            key, pid = pid, key
         return self.confirm(self.granted(key, **fields), pid)
 
     def lease(self, lease):
@@ -270,25 +273,27 @@ class Events:
 
     def quiet(self, seconds=0.15):
         """Nothing comes for so long."""
-        try:
-            return self.next(seconds) == "never"
-        except TimeoutError:
-            return True
+        return not select.select([self.socket], [], [], seconds)[0]
 
     def close(self):
+        self.response.close()  # it keeps the socket otherwise
         self.client.close()
 
 
 class Daemon:
-    """`berth serve` on simulated devices, in a folder of its own."""
+    """`berth serve` in a folder of its own, on simulated devices unless `spec` is nothing."""
 
-    def __init__(self, folder, spec, clock="manual", queues=None, arguments=()):
+    def __init__(self, folder, spec, clock="manual", queues=None, config=None, arguments=()):
         self.folder = Path(folder)
         self.address = f"unix:{folder}/berth.sock"
         self.log = self.folder / "log"
         self.process = None
-        self.command = [PROGRAM, "serve", "--listen", self.address, "--state", f"{folder}/state", "--simulate", spec]
-        self.command += ["--simulate-clock", clock, *arguments]
+        self.command = [PROGRAM, "serve", "--listen", self.address, "--state", f"{folder}/state", *arguments]
+        if spec is not None:
+            self.command += ["--simulate", spec, "--simulate-clock", clock]
+        if config is not None:
+            (self.folder / "berth.yaml").write_text(config, encoding="utf-8")
+            self.command += ["--config", str(self.folder / "berth.yaml")]
         if queues is not None:
             (self.folder / "queues.yaml").write_text(queues, encoding="utf-8")
             self.command += ["--queues", str(self.folder / "queues.yaml")]
@@ -344,7 +349,8 @@ class BerthTest(unittest.TestCase):
 
     spec = "1x16GiB"
     clock = "manual"
-    queues = None
+    queues = None  # text of a queue file
+    config = None  # text of a configuration file
     arguments = ()
 
     def setUp(self):
@@ -352,7 +358,7 @@ class BerthTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         os.chmod(folder.name, 0o711)
         self.folder = Path(folder.name)
-        self.daemon = Daemon(folder.name, self.spec, self.clock, self.queues, self.arguments).start()
+        self.daemon = Daemon(folder.name, self.spec, self.clock, self.queues, self.config, self.arguments).start()
         self.addCleanup(self._end)
         self.berth = self.client()
 

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import unittest
 
 import harness
 from harness import BerthTest, together

@@ -369,16 +369,14 @@ class Fields(BerthTest):
         lease = self.berth.waiting(memory=1000, memory_limit=usable, devices=[uuid])
         self.assertEqual(lease["reason"], "no-room")
 
-    def test_leases_fields_policy_packs_or_spreads_one_claim(self):
+    def test_leases_fields_policy_of_one_claim(self):
         first = self.berth.granted(memory=100)["device"]["uuid"]
         self.assertNotEqual(self.berth.granted(memory=10)["device"]["uuid"], first)
-        for policy in ("pack", "nodes=spread,devices=pack"):
-            self.assertEqual(self.berth.granted(memory=100, policy=policy)["device"]["uuid"], first)
-        self.assertNotEqual(self.berth.granted(memory=10, policy="spread")["device"]["uuid"], first)
-        for policy in ("fgd", "best-fit", "most-free"):
-            with self.subTest(policy):
-                self.berth.granted(memory=1, policy=policy)
-        for policy in ("nodes=pack", "nodes=,devices=", "devices=pack,nodes=pack", "tetris"):
+        for policy in ("pack", "nodes=spread,devices=pack", "best-fit"):
+            self.assertEqual(self.berth.granted(memory=100, policy=policy)["device"]["uuid"], first, policy)
+        for policy in ("spread", "most-free"):
+            self.assertNotEqual(self.berth.granted(memory=10, policy=policy)["device"]["uuid"], first, policy)
+        for policy in ("tetris", "nodes=pack", "nodes=,devices=", "devices=pack,nodes=pack", "Spread"):
             with self.subTest(policy):
                 self.refused(self.berth.ask(memory=1, policy=policy), 400, "invalid-field", "policy")
 
