@@ -333,6 +333,7 @@ void Service::become(Lease& lease, State state, Reason reason, std::string messa
   }
   if (is_live(lease.state) && !is_live(state)) {
     live_.erase(lease.number);
+    peopled_.erase(lease.number);
     ended_.insert(lease.number);
   }
   lease.state = state;
@@ -375,6 +376,7 @@ void Service::forget(std::uint64_t number) {
   }
   ended_.erase(number);
   watchers_.erase(number);
+  peopled_.erase(number);
   created_.erase(number);
   granted_.erase(number);
   leases_.erase(found);

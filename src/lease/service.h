@@ -317,6 +317,7 @@ class Service {
   void lose_device(const std::string& uuid, std::string_view why, Now now);
   void note_overuse(Lease& lease, Now now);
   void check_ends(Now now);
+  void end_without_processes(Lease& lease, Now now);
   void check_bursts(Now now);
   void wait_again(Lease& lease, std::string_view why, Now now);
   struct Burst {
@@ -339,6 +340,9 @@ class Service {
   std::set<std::pair<Time, std::uint64_t>> due_;
   std::map<std::uint64_t, Time> due_of_;
   std::map<std::uint64_t, int> watchers_;
+  // Have no living confirmed process (it ended, or a cgroup or pod was confirmed), but had others:
+  // nobody tells of the end of those, so samples look.
+  std::set<std::uint64_t> peopled_;
   std::set<std::uint64_t> ended_;  // oldest first
   std::set<std::uint64_t> live_;
   std::uint64_t next_number_ = 1;

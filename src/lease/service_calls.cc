@@ -354,6 +354,7 @@ Outcome<const Lease*> Service::confirm(const Party& party, std::string_view id,
           .hint = "name a process of this machine that lives and belongs to the caller"});
     }
     lease.proof = std::move(*proof);
+    peopled_.erase(lease.number);
     if (lease.isolation != core::Isolation::hardware) {
       lease.isolation = lease.ask.guard && witness_.guarded(*lease.proof)
                             ? core::Isolation::library

@@ -240,35 +240,49 @@ void Service::check_ends(Now now) {
   std::vector<std::uint64_t> gone;
   for (const std::uint64_t number : live_) {
     const Lease& lease = leases_.at(number);
-    if ((lease.state == State::suspect || lease.state == State::ending) &&
-        !(lease.proof.has_value() && witness_.alive(*lease.proof))) {
+    if (!holds(lease.state)) {
+      continue;
+    }
+    const bool waits_for_end = lease.state == State::suspect || lease.state == State::ending;
+    const bool unwatched =
+        lease.proof.has_value() && (!lease.proof->process.has_value() || peopled_.contains(number));
+    if (!waits_for_end && !unwatched) {
+      continue;
+    }
+    if (lease.proof.has_value() && witness_.alive(*lease.proof)) {
+      if (unwatched) {
+        peopled_.insert(number);
+      }
+    } else if (waits_for_end || peopled_.contains(number)) {
+      // A cgroup that nobody was ever seen in may still be about to be filled.
       gone.push_back(number);
     }
   }
   for (const std::uint64_t number : gone) {
-    Lease& lease = leases_.at(number);
-    if (lease.state == State::suspect) {
-      end(lease, State::expired, Reason::not_renewed, "not renewed, and no process of it is left",
-          now);
-    } else {
-      end(lease, State::released, Reason::process_ended, "no process of it is left", now);
-    }
+    end_without_processes(leases_.at(number), now);
   }
   flush(now);
 }
 
-void Service::process_ended(std::string_view id, Now now) {
-  Lease* lease = find_mut(id);
-  if (lease == nullptr || !holds(lease->state) || !lease->proof.has_value() ||
-      witness_.alive(*lease->proof)) {
-    return;
-  }
-  if (lease->state == State::suspect) {
-    end(*lease, State::expired, Reason::not_renewed, "not renewed, and no process of it is left",
+void Service::end_without_processes(Lease& lease, Now now) {
+  if (lease.state == State::suspect) {
+    end(lease, State::expired, Reason::not_renewed, "not renewed, and no process of it is left",
         now);
   } else {
-    end(*lease, State::released, Reason::process_ended, "its last process has ended", now);
+    end(lease, State::released, Reason::process_ended, "its last process has ended", now);
   }
+}
+
+void Service::process_ended(std::string_view id, Now now) {
+  Lease* lease = find_mut(id);
+  if (lease == nullptr || !holds(lease->state) || !lease->proof.has_value()) {
+    return;
+  }
+  if (witness_.alive(*lease->proof)) {
+    peopled_.insert(lease->number);
+    return;
+  }
+  end_without_processes(*lease, now);
   flush(now);
 }
 

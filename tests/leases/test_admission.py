@@ -209,6 +209,47 @@ class DeviceCap(BerthTest):
         self.assertEqual(self.berth.state(third), "granted")
 
 
+class Quota(BerthTest):
+    queues = """
+queues:
+- {name: research, dims: {"*/memory": {deserved: 12GiB}}}
+- {name: vision, parent: research, dims: {"*/memory": {deserved: 4GiB, limit: 4GiB}}}
+- {name: speech, parent: research, dims: {"*/memory": {deserved: 8GiB}}}
+- {name: closed, stop: hold}
+"""
+
+    def test_leases_quota_holds_back_what_is_beyond_its_limit(self):
+        first = self.berth.granted(queue="vision", memory=3000)
+        second = self.berth.waiting(queue="vision", memory=3000)
+        self.assertEqual(second["reason"], "quota")
+        self.assertIn("vision", second["message"])
+        self.assertEqual(self.berth.explain(second)["reason"], "quota")
+        self.assertEqual(self.berth.granted(queue="speech", memory=3000)["queue"]["name"], "speech")
+        rows = {row["name"]: row for row in self.berth.ok("GET", "/v1/queues")["queues"]}
+        self.assertEqual((rows["vision"]["waiting"], rows["vision"]["running"], rows["vision"]["leaf"]), (1, 1, True))
+        self.assertEqual((rows["research"]["leaf"], rows["vision"]["path"]), (False, "root/research/vision"))
+        self.berth.release(first)
+        self.assertEqual(self.berth.state(second), "granted")
+
+    def test_leases_quota_of_a_queue_on_hold(self):
+        lease = self.berth.waiting(queue="closed", memory=100)
+        self.assertEqual(lease["reason"], "quota")
+        self.assertIn("closed", lease["message"])
+
+    def test_leases_quota_work_goes_into_leaves_that_are_there(self):
+        for queue in ("research", "root", "visoin", "default"):
+            with self.subTest(queue):
+                self.refused(self.berth.ask(queue=queue, memory=100), 400, "invalid-field", "queue")
+        self.assertIn("vision", self.berth.ask(queue="visoin", memory=100).error["hint"])
+        self.assertEqual(self.berth.leases(), [])
+
+    def test_leases_quota_survives_a_kill(self):
+        self.berth.granted(queue="vision", memory=3000)
+        second = self.berth.waiting(queue="vision", memory=3000)
+        self.daemon.restart()
+        self.assertEqual(self.berth.lease(second)["reason"], "quota")
+
+
 class Order(BerthTest):
     def order(self):
         return [lease["key"] for lease in self.berth.leases("?state=waiting")]
