@@ -125,6 +125,12 @@ struct Tally {
   std::int64_t never_unproved = 0;  // waits although not even the empty fleet could hold it
 };
 
+bool is_alike(const BruteGroup& gang) {
+  return gang.groups.empty() && std::ranges::all_of(gang.members, [&](const BruteMember& member) {
+           return member == gang.members.front();
+         });
+}
+
 // A fleet with an occupation of each device, and gangs that come and go.
 class TinyFleet {
  public:
@@ -258,7 +264,24 @@ class TinyFleet {
     if (tally != nullptr) {
       tally->never_unproved += could_ever ? 0 : 1;
     }
+    if (const std::string wrong = judge_hope(could_ever); !wrong.empty()) {
+      return wrong;
+    }
     return !budget_ended && can_start(world(true), *gang_) ? "it waits, and fits" : "";
+  }
+
+  // Who waits for a domain (annotations.md T2, T3) is told whether one could ever do; of members
+  // that are alike always when none could.
+  std::string judge_hope(bool could_ever) const {
+    if (engine_->cause("g") != Cause::no_topology_domain) {
+      return could_ever || !is_alike(*gang_) ? "" : "it waits for room, and none would ever do";
+    }
+    const core::Verdict verdict = engine_->explain("g", Engine::Detail::in_short).value();
+    const bool told = verdict.summary.find("even with nothing running") != std::string::npos;
+    if (told && could_ever) {
+      return "it is told that no domain ever does, and it fits on the empty fleet";
+    }
+    return told || could_ever || !is_alike(*gang_) ? "" : "it is not told that no domain ever does";
   }
 
   std::string judge_granted() const {

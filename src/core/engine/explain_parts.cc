@@ -130,7 +130,8 @@ void Engine::Impl::explain_gang(WorkloadId id, Verdict& verdict) const {
                                             .best_domain = state.shortage.best_domain,
                                             .fits = state.shortage.fits,
                                             .need = state.shortage.need};
-    if (state.shortage.best_domain.empty()) {
+    if (state.shortage.best_domain.empty() && state.shortage.segment == 0 &&
+        !state.shortage.for_ever) {
       count_in_domains(state, *verdict.topology);
     }
   }

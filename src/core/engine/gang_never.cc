@@ -32,7 +32,78 @@ Cause GangProof::never() {
   return Cause::none;
 }
 
-bool GangProof::lacks_domain() { return engine_.fleet.present_nodes() > 0 && !holds(0, {}); }
+std::optional<GangShortage> GangProof::lack_of_domains() {
+  const bool any =
+      std::ranges::any_of(gang_.nodes, [](const GangNode& group) { return group.topology.any(); });
+  if (!any || engine_.fleet.present_nodes() == 0 || holds(0, {})) {
+    return std::nullopt;
+  }
+  for (std::size_t group = 0; group < gang_.nodes.size(); ++group) {
+    const Rule rule = rule_of(group, {});
+    if (rule.domains != nullptr && !holds(group, {})) {
+      return shortage_of(group, rule);
+    }
+  }
+  return std::nullopt;  // each by itself could, and not all of them in the domain of the whole
+}
+
+// Of a group that holds() refused.
+GangShortage GangProof::shortage_of(std::size_t group, const Rule& rule) {
+  const GangNode& node = gang_.nodes[group];
+  GangShortage found{.cause = Cause::no_topology_domain,
+                     .level = {},
+                     .best_domain = {},
+                     .need = engine_.minimum_members(gang_, group),
+                     .for_ever = true};
+  int level = rule.levels.required;
+  if (const auto shape = only_shape(node); shape.has_value()) {
+    const DomainShortage lack =
+        choose_domains(counts(*shape, *rule.domains), rule.levels, {.members = missing(node)})
+            .shortage;
+    found.fits = lack.fits;
+    found.need = lack.need;
+    found.domains = lack.domains;
+    found.all_equal = lack.all_equal;
+    found.outside = lack.outside;
+    if (level != kNoLevel && !lack.best.is_none()) {
+      found.best_domain = rule.domains->name(lack.best);
+    }
+  } else if (level != kNoLevel) {
+    count_alike(*rule.domains, level, found);
+  }
+  if (level == kNoLevel && !rule.levels.segments.empty()) {
+    level = rule.levels.segments.front().level;
+    found.segment = rule.levels.segments.front().size;
+  }
+  if (level != kNoLevel) {
+    found.level = rule.domains->topology().levels[static_cast<std::size_t>(level)];
+  }
+  return found;
+}
+
+// A tree of groups is not counted as a whole; where all members are alike, what a domain holds is.
+void GangProof::count_alike(const Domains& domains, int level, GangShortage& found) {
+  std::map<ShapeId, std::int64_t> shapes;
+  for (const GangNode& group : gang_.nodes) {
+    shapes.merge(shapes_of(group));
+  }
+  for (const DomainId domain : domains.of_level(level)) {
+    if (domains.node_count(domain) == 0) {
+      continue;
+    }
+    ++found.domains;
+    const std::int64_t members =
+        shapes.size() == 1 ? counts(shapes.begin()->first, domains).members(domain) : 0;
+    if (members > found.fits) {
+      found.fits = members;
+      found.best_domain = domains.name(domain);
+    }
+  }
+  if (found.fits >= found.need) {  // it is not for want of room: a group inside cannot keep its own
+    found.fits = 0;
+    found.best_domain.clear();
+  }
+}
 
 // One group by itself, without rules of topology: shape by shape.
 Cause GangProof::of_group(std::size_t group) {

@@ -22,9 +22,9 @@ class GangProof {
 
   // What no rule of topology is needed for; none: it could, or that is not disproved.
   Cause never();
-  // No domain could keep the rules of topology. Such a gang waits (annotations.md T2, T3) and is
-  // told so. False: one could, or that is not disproved.
-  bool lacks_domain();
+  // The first group whose rule of topology no domain could keep. Such a gang waits (annotations.md
+  // T2, T3) and is told so. Empty: domains could, or that is not disproved.
+  std::optional<GangShortage> lack_of_domains();
 
  private:
   struct Amount {
@@ -41,6 +41,8 @@ class GangProof {
     DomainId domain = kWholePool;
   };
 
+  GangShortage shortage_of(std::size_t group, const Rule& rule);
+  void count_alike(const Domains& domains, int level, GangShortage& found);
   Cause of_group(std::size_t group);
   bool holds(std::size_t group, Part within);
   bool holds_inside(std::size_t group, Part within);

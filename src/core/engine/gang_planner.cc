@@ -166,6 +166,13 @@ void GangPlanner::note(const DomainShortage& shortage, const Rule& rule) {
                         ? ""
                         : rule.domains->topology().levels[static_cast<std::size_t>(shortage.level)];
   shortage_.best_domain = shortage.best.is_none() ? "" : rule.domains->name(shortage.best);
+  shortage_.segment = 0;
+  if (shortage.level == kNoLevel && !rule.levels.segments.empty()) {
+    const LevelRule::Segment& widest = rule.levels.segments.front();
+    shortage_.level = rule.domains->topology().levels[static_cast<std::size_t>(widest.level)];
+    shortage_.segment = widest.size;
+    shortage_.best_domain.clear();
+  }
 }
 
 bool GangPlanner::place_node(std::size_t node, const NodeSet& set) {

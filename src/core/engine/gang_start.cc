@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/engine/engine_impl.h"
+#include "core/engine/gang_never.h"
 #include "core/engine/gang_planner.h"
 
 namespace berth::core {
@@ -35,6 +36,12 @@ bool Engine::Impl::try_gang(WorkloadId head) {
     if (refusal.refused()) {
       stage.rejected();
       blocked_by_ = {refusal.queue};
+    }
+  }
+  if (blocked_by_.empty()) {
+    if (std::optional<GangShortage> lack = GangProof(*this, state).lack_of_domains()) {
+      state.shortage = std::move(*lack);
+      return wait(Cause::no_topology_domain);
     }
   }
   if (behind_head(head)) {

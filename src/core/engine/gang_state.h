@@ -26,6 +26,8 @@ struct GangShortage {
   std::int64_t need = 0;
   std::int64_t domains = 0;    // of the level
   bool all_equal = false;      // each domain holds as many
+  std::int64_t segment = 0;    // size of the segments for which there are no domains; 0: not those
+  bool for_ever = false;       // counted on the machines as they are when nothing runs
   std::int64_t outside = 0;    // nodes without the level's label
   std::int64_t placeable = 0;  // members that fit at once without the topology rules
   bool proved = true;          // false: the budget of steps ended

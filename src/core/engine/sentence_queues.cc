@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include "base/suggest.h"
-#include "core/engine/gang_never.h"
 #include "core/engine/sentence.h"
 #include "core/engine/sentence_words.h"
 
@@ -237,10 +236,16 @@ std::string Sentence::no_topology_domain(const GangState& state) const {
   }
   const std::string level = named(shortage.level, 40);
   const Verdict::TopologyFit& fit = *verdict_.topology;
-  // Waits all the same (annotations.md T3): another node may come, or another label.
-  const bool for_ever = GangProof(engine_, state).lacks_domain();
+  // It waits all the same (annotations.md T3): another node may come, or another label.
+  const std::string_view for_ever = shortage.for_ever ? ", even with nothing running" : "";
+  if (shortage.segment > 0) {
+    return fmt::format(
+        "topology {}: segments of {} members stay in one {} each, and there is room "
+        "for {} of {} members so{}",
+        named(topology, 30), shortage.segment, level, fit.fits, fit.need, for_ever);
+  }
   std::string text = fmt::format("topology {}: no {} holds all {} members{}; ", named(topology, 30),
-                                 level, fit.need, for_ever ? ", even with nothing running" : "");
+                                 level, fit.need, for_ever);
   if (shortage.domains == 1 && !fit.best_domain.empty()) {
     text += fmt::format("the only one, {}, holds {}", named(fit.best_domain, 40), fit.fits);
   } else if (shortage.all_equal) {
