@@ -102,9 +102,9 @@ Result<void> overlay(const Arguments& arguments, config::DaemonConfig& config) {
     config.gpu.nvml = library != "none";
     config.gpu.library = config.gpu.nvml ? library : config.gpu.library;
   }
-  if (arguments.has("--queues")) {
+  if (const auto files = arguments.value("--queues")) {
     config.queues_files.clear();
-    for (const std::string_view path : sim::split_at(*arguments.value("--queues"), ',')) {
+    for (const std::string_view path : sim::split_at(*files, ',')) {
       config.queues_files.emplace_back(path);
     }
   }
