@@ -1,6 +1,6 @@
 # One command per tier. `make help` lists them; CONTRIBUTING.md says when to use which.
 .DEFAULT_GOAL := help
-.PHONY: help demo build check test format lint sanitize fuzz soak bench clean
+.PHONY: help demo demo-trace build check test format lint sanitize fuzz soak bench clean
 
 JOBS ?= 2
 FUZZ_SECONDS ?= 60
@@ -9,8 +9,11 @@ export JOBS FUZZ_SECONDS
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build ## from a bare Debian 12: install, build, simulate a production trace, say where the report lies
+demo: build ## from a bare Debian 12: install, build, run a dozen jobs on simulated GPUs, say where to look next
 	@tools/demo
+
+demo-trace: build ## a production trace under three placement policies, a table and a report
+	@tools/demo-trace
 
 build: ## install what is missing and build everything into build/ (programs in build/bin)
 	@tools/setup build

@@ -43,7 +43,7 @@ class Reader {
   void read_document(const Value& document) {
     for (const yaml::Entry& entry : document.node().entries) {
       const Place place{entry.line, entry.column};
-      const auto section = std::ranges::find(kSections, entry.key, &SectionText::name);
+      const auto* const section = std::ranges::find(kSections, entry.key, &SectionText::name);
       if (!entry.key.empty() && section != kSections.end()) {
         read_section_of(*section, document.inner(entry.value, entry.key));
       } else {
@@ -203,14 +203,13 @@ std::string Change::text() const {
 }
 
 std::vector<Change> changes_between(const DaemonConfig& before, const DaemonConfig& after) {
-  const auto shown = [](std::string text) { return text.empty() ? "(not set)" : text; };
+  const auto shown = [](const std::string& text) { return text.empty() ? "(not set)" : text; };
   std::vector<Change> changes;
   for (const Setting& setting : daemon_settings()) {
-    std::string old = setting.write(before);
-    std::string now = setting.write(after);
+    const std::string old = setting.write(before);
+    const std::string now = setting.write(after);
     if (old != now) {
-      changes.push_back(
-          {setting.path(), shown(std::move(old)), shown(std::move(now)), setting.takes});
+      changes.push_back({setting.path(), shown(old), shown(now), setting.takes});
     }
   }
   return changes;
