@@ -18,6 +18,9 @@ Service::Service(ServiceConfig config, Witness& witness)
 Service::~Service() = default;
 
 Result<std::unique_ptr<Service>> Service::create(ServiceConfig config, Witness& witness, Now now) {
+  if (config.ledger_only) {
+    config.engine.max_sample_age.reset();  // the books alone decide, however old a sample is
+  }
   std::unique_ptr<Service> service(new Service(std::move(config), witness));
   TRY(service->engine_, core::Engine::create(service->config_.engine));
   service->set_hold(now);

@@ -31,6 +31,19 @@ class Cap(BerthTest):
         self.assertEqual(self.berth.state(third), "granted")
 
 
+class LedgerOnly(BerthTest):
+    config = "gpu: {ledger_only: true}\n"
+
+    def test_leases_B23_the_ledger_alone_with_declared_capacity(self):
+        usable = self.headroom()
+        self.berth.source(up=False)
+        lease = self.berth.granted(memory=usable - 100)
+        self.berth.advance(60)
+        self.assertEqual(self.berth.granted(memory=100)["state"], "granted")
+        self.assertEqual(self.berth.waiting(memory=1)["reason"], "no-room")
+        self.assertEqual(self.berth.confirm(lease)["state"], "active")
+
+
 class Block(BerthTest):
     config = "overuse: block\n"
     spec = "2x16GiB"
