@@ -67,6 +67,8 @@ struct Operand {
   bool required = false;
   bool repeats = false;
   Choices choices = nullptr;
+  bool is_command = false;  // a program and its words: from the first word that is no option of the
+                            // verb, or after `--`, all is taken as it stands
 };
 
 struct Example {

@@ -61,6 +61,7 @@ std::string usage_line(const Command& command) {
   if (!command.options.empty()) text += " [OPTIONS]";
   if (const Operand& operand = command.operand; !operand.name.empty()) {
     std::string word = std::string(operand.name) + (operand.repeats ? "..." : "");
+    if (operand.is_command) word = "-- " + word;
     text += operand.required ? " " + word : " [" + word + "]";
   }
   return text;

@@ -61,13 +61,14 @@ class VerbParser {
       add(option);
     for (const Option& option : command.options)
       add(option);
-    if (!command.operand.name.empty()) {
+    if (!command.operand.name.empty() && !command.operand.is_command) {
       operand_ = app_.add_option(std::string(command.operand.name));
       operand_->expected(1, -1)->allow_extra_args();
     }
   }
 
   Parsed parse(std::span<const std::string> words) {
+    if (command_.operand.is_command) words = cut_off_program(words);
     try {
       // CLI11 takes the words from the back.
       app_.parse(std::vector<std::string>(words.rbegin(), words.rend()));
@@ -95,6 +96,28 @@ class VerbParser {
     } else {
       options_.emplace_back(&option, added);
     }
+  }
+
+  // Takes the words of the program to run from the end; what is left are the verb's.
+  std::span<const std::string> cut_off_program(std::span<const std::string> words) {
+    std::size_t at = 0;
+    while (at < words.size() && words[at] != "--" && words[at].starts_with('-'))
+      at += takes_next_word(words[at]) ? 2U : 1U;
+    at = std::min(at, words.size());
+    const std::size_t begin = at < words.size() && words[at] == "--" ? at + 1 : at;
+    program_.assign(words.begin() + static_cast<std::ptrdiff_t>(begin), words.end());
+    return words.first(at);
+  }
+
+  bool takes_next_word(const std::string& word) const {
+    for (const auto& list : {command_.options, common_options()}) {
+      for (const Option& option : list) {
+        const bool named = word == option.name ||
+                           (word.size() == 2 && option.letter != '\0' && word[1] == option.letter);
+        if (named) return option.kind != ValueKind::none;
+      }
+    }
+    return false;
   }
 
   // CLI11 says "--output: 1 required missing" or "check was given a disallowed flag override"; both
@@ -128,7 +151,7 @@ class VerbParser {
       }
       given.push_back({option, std::move(values)});
     }
-    auto operands = operand_ == nullptr ? std::vector<std::string>{} : operand_->results();
+    auto operands = operand_ == nullptr ? program_ : operand_->results();
     if (auto message = operands_problem(operands)) return problem(*message);
     return Invocation{&command_,
                       Arguments(command_.options, std::move(given), std::move(operands))};
@@ -182,6 +205,7 @@ class VerbParser {
   std::vector<CLI::Option*> help_;
   std::vector<std::pair<const Option*, CLI::Option*>> options_;
   CLI::Option* operand_ = nullptr;
+  std::vector<std::string> program_;
 };
 
 // The verb that the words begin with, and how many of them are its name.

@@ -44,6 +44,32 @@ TEST(Parser, TakesValuesInEverySpelling) {
   EXPECT_EQ(arguments_of({"simulate", "-ojson"}).value("--output"), "json");
 }
 
+// What `berth run` makes of its words: the program's, or the problem.
+std::string program_of(const std::vector<std::string>& words) {
+  const Parsed parsed = parse(all_commands(), words);
+  if (const auto* problem = std::get_if<UsageProblem>(&parsed)) return problem->message;
+  if (std::holds_alternative<HelpWanted>(parsed)) return "help";
+  std::string text;
+  for (const std::string& word : std::get<Invocation>(parsed).arguments.operands())
+    text += "[" + word + "]";
+  return text;
+}
+
+TEST(Parser, LeavesTheWordsOfAProgramAsTheyAre) {
+  EXPECT_EQ(program_of({"run", "--gpus", "2", "--", "ls", "--help", "-o", "--gpus=3", "--"}),
+            "[ls][--help][-o][--gpus=3][--]");
+  EXPECT_EQ(program_of({"run", "--gpus=2", "--no-guard", "ls", "-l", "--", "x"}),
+            "[ls][-l][--][x]");
+  EXPECT_EQ(program_of({"run", "--gpus", "2", "ls", "--no-guard"}), "[ls][--no-guard]");
+  EXPECT_EQ(program_of({"run", "--", "", "-x"}), "[][-x]");
+  EXPECT_EQ(program_of({"run", "--gpus", "2", "--"}), "COMMAND is missing");
+  EXPECT_EQ(program_of({"run", "--gpus", "2"}), "COMMAND is missing");
+  EXPECT_EQ(program_of({"run", "--gpus"}), "--gpus needs a N");
+  EXPECT_EQ(program_of({"run", "--gpuz", "2", "--", "ls"}),
+            "unknown option '--gpuz'; did you mean '--gpus'?");
+  EXPECT_EQ(program_of({"run", "--help", "--", "ls"}), "help");
+}
+
 TEST(Parser, AnswersAbsentOptionsWithTheirFallbackOrNothing) {
   const Arguments arguments = arguments_of({"simulate"});
   EXPECT_EQ(arguments.value("--seeds"), "42");

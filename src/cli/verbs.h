@@ -34,6 +34,7 @@ extern const Command kQueuesCheckCommand;
 extern const Command kQueuesFieldsCommand;
 extern const Command kQueuesImportCommand;
 extern const Command kReplayCommand;
+extern const Command kRunCommand;
 extern const Command kServeCommand;
 extern const Command kSimulateCommand;
 extern const Command kTokenListCommand;

@@ -1,7 +1,9 @@
 #include "local/attribution.h"
 
+#include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -140,6 +142,16 @@ TEST(Attribution, AnEnvironmentIsBelievedOnlyOfTheLeasesOwnUser) {
   proof.uid += 1;
   EXPECT_EQ(who({proof}, claims.pid()), foreign(claims.pid(), "sleep"));
   EXPECT_FALSE(alive(Processes(), proof));
+}
+
+TEST(Attribution, AnEnvironmentOfAnEarlierTimeIsAnothersLeaseOfTheSameId) {
+  const Child earlier([](const Tell&) { become_sleep({"BERTH_LEASE_ID=l-1"}); });
+  ASSERT_TRUE(runs_program(earlier.pid(), "sleep"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // start times have 10 ms
+  const Child run([](const Tell&) { sleep_for_ever(); });
+  const Proof proof = proof_of("l-1", run.pid());
+  EXPECT_EQ(who({proof}, earlier.pid()), foreign(earlier.pid(), "sleep"));
+  EXPECT_EQ(members(Processes(), proof, 10).size(), 1U);
 }
 
 TEST(Attribution, AnOrphanWithoutEnvironmentIsKnownByTheGroup) {

@@ -158,9 +158,10 @@ Result<GatedChild> GatedChild::fork(const ChildPlan& plan) {
     run_child(ready, gate.read.get(), report.write.get());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0)
+  if (pid < 0) {
     return Error(ErrorCode::exhausted,
                  fmt::format("cannot start a process: {}", errno_text(number)));
+  }
   // The child does the same; whoever comes first, afterwards it is so for both.
   if (plan.new_group) setpgid(pid, pid);
 

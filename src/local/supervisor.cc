@@ -132,7 +132,7 @@ Result<Descriptor> Supervisor::open_output(int flags) const {
 std::string Supervisor::make_cgroup() const {
   if (spec_.cgroup.empty()) return {};
   const std::string& own = files_.directory();
-  const std::string path =
+  std::string path =
       fmt::format("{}/berth-{}", spec_.cgroup, own.substr(own.find_last_of('/') + 1));
   if (mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return {};
   if (access((path + "/cgroup.procs").c_str(), W_OK) == 0) return path;
