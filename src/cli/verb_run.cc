@@ -355,10 +355,11 @@ class Run {
   void end_rest() const {
     constexpr std::int64_t kAfterKillMs = 5'000;  // what does not even die then is the kernel's
     const std::int64_t kill_at = *told_to_end_ms_ + plan_.grace.count();
+    const std::int64_t give_up_at = std::max(kill_at, boot_ms()) + kAfterKillMs;
     bool now = false;
     for (;;) {
       const auto left = local::members(local::Processes(), proof_, 1000);
-      if (left.empty() || boot_ms() > kill_at + kAfterKillMs) return;
+      if (left.empty() || boot_ms() > give_up_at) return;
       now = now || boot_ms() >= kill_at;
       for (const local::Process& process : left) {
         if (now) local::signal_process(process.key, SIGKILL);
@@ -384,6 +385,7 @@ class Run {
         .lease = id(),
         .program = pid,
         .life = Duration(std::max<std::int64_t>(1, lease_.integer("ttl_seconds", 120)) * 1000),
+        .grace = plan_.grace,
         .container_id_file = id_path_,
         .container_engine = engine_};
     if (plan_.run_time) plan.end_at_ms = started_ms_ + plan_.run_time->count();
