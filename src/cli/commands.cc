@@ -7,12 +7,13 @@ namespace berth::cli {
 namespace {
 
 constexpr const Command* kCommands[] = {
-    &kRunCommand,         &kPsCommand,           &kGpusCommand,         &kWhyCommand,
-    &kWaitCommand,        &kCancelCommand,       &kQueuesCommand,       &kDrainCommand,
-    &kUndrainCommand,     &kServeCommand,        &kSimulateCommand,     &kReplayCommand,
-    &kQueuesCheckCommand, &kQueuesFieldsCommand, &kQueuesImportCommand, &kDoctorCommand,
-    &kPoliciesCommand,    &kConfigCheckCommand,  &kConfigFieldsCommand, &kTokenNewCommand,
-    &kTokenListCommand,   &kCompletionCommand,   &kVersionCommand,
+    &kRunCommand,          &kSubmitCommand,   &kLogsCommand,        &kPsCommand,
+    &kGpusCommand,         &kWhyCommand,      &kWaitCommand,        &kCancelCommand,
+    &kQueuesCommand,       &kDrainCommand,    &kUndrainCommand,     &kServeCommand,
+    &kSimulateCommand,     &kReplayCommand,   &kQueuesCheckCommand, &kQueuesFieldsCommand,
+    &kQueuesImportCommand, &kDoctorCommand,   &kPoliciesCommand,    &kConfigCheckCommand,
+    &kConfigFieldsCommand, &kTokenNewCommand, &kTokenListCommand,   &kCompletionCommand,
+    &kVersionCommand,
 };
 
 }  // namespace

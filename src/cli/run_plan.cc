@@ -149,7 +149,6 @@ std::string without_guards(std::string_view list) {
 Result<RunPlan> read_run_plan(const Arguments& arguments, const std::string& key) {
   RunPlan plan;
   plan.command = arguments.operands();
-  plan.container = arguments.has("--container");
   plan.guard = !arguments.has("--no-guard");
   json::Value& body = plan.reservation;
   body = json::object({{"key", key}});

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/daemon_client.h"
+#include "cli/job_client.h"
 #include "cli/verbs.h"
 #include "cli/words_for_people.h"
 #include "net/target.h"
@@ -98,6 +99,21 @@ ExitCode run_cancel(const Arguments& arguments, Console& console) {
   const bool table = arguments.value("--output") == "table";
   ExitCode code = ExitCode::done;
   json::Array answers;
+  const auto note_jobs = [&](const std::string& id) {
+    Result<json::Array> jobs = find_jobs(*daemon, id);
+    Result<Value> answer =
+        jobs ? daemon->send("DELETE", "/v1/jobs/" + net::percent_encoded(id)) : jobs.error();
+    if (!answer) {
+      code = fail("cancel", answer.error(), console);
+      return;
+    }
+    for (const Value& job : answer->find("jobs")->as_array()) {
+      if (table) {
+        console.out << fmt::format("{} is {}\n", job.text("id"), job.text("state"));
+      }
+      answers.push_back(job);
+    }
+  };
   // One that fails does not keep the others.
   const auto note = [&](const std::string& words, Result<Value> answer) {
     if (!answer) {
@@ -110,6 +126,10 @@ ExitCode run_cancel(const Arguments& arguments, Console& console) {
     answers.push_back(std::move(*answer));
   };
   for (const std::string& id : arguments.operands()) {
+    if (is_job_id(id)) {
+      note_jobs(id);
+      continue;
+    }
     note(id, cancelling.by_id(id));
   }
   for (const std::string& key : keys) {
@@ -126,14 +146,16 @@ ExitCode run_cancel(const Arguments& arguments, Console& console) {
 
 constinit const Command kCancelCommand{
     .name = "cancel",
-    .summary = "take a lease out of the queue, or give back what it holds",
+    .summary = "take a lease or job out of the queue, or end what runs",
     .description =
-        "What waits leaves the queue at once. What runs loses its claim; its program is not killed "
-        "by this, and what it still holds counts as foreign until it is gone.\n\n"
+        "What waits leaves the queue at once. A job (j-…) that runs is told to end, and killed "
+        "after its "
+        "grace time. A lease (l-…) that runs loses its claim; its program is not killed by this, "
+        "and what it still holds counts as foreign until it is gone.\n\n"
         "Exit status: 0 all have ended, now or before; 1 one is not known or may not be ended by "
         "you.",
     .options = kOptions,
-    .operand = {.name = "ID", .help = "of leases (berth ps)", .repeats = true},
+    .operand = {.name = "ID", .help = "of leases, jobs or arrays (berth ps)", .repeats = true},
     .examples = kExamples,
     .run = run_cancel,
 };

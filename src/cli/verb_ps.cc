@@ -2,6 +2,7 @@
 #include <map>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/suggest.h"
 #include "cli/daemon_client.h"
 #include "cli/grid.h"
+#include "cli/job_client.h"
 #include "cli/live_view.h"
 #include "cli/verbs.h"
 #include "cli/words_for_people.h"
@@ -55,14 +57,14 @@ constexpr Example kExamples[] = {
 };
 
 Tone tone_of(std::string_view state) {
-  if (state == "active" || state == "granted") {
+  if (state == "active" || state == "granted" || state == "running" || state == "succeeded") {
     return Tone::good;
   }
-  if (state == "waiting") {
+  if (state == "waiting" || state == "held" || state == "starting") {
     return Tone::busy;
   }
   if (state == "suspect" || state == "ending" || state == "lost" || state == "never" ||
-      state == "expired" || state == "timed-out") {
+      state == "expired" || state == "timed-out" || state == "failed") {
     return Tone::bad;
   }
   return Tone::faint;
@@ -98,6 +100,13 @@ std::string used_text(const Value& lease) {
 
 // In a few words; `berth why` has the sentences.
 std::string why_text(const Value& lease, const DeviceNames& names) {
+  if (const Value* job = lease.find("job")) {
+    const std::string name(job->text("name"));
+    const std::string why = lease.text("state") == "waiting" ? "" : outcome_of(*job);
+    if (!why.empty() || lease.text("state") != "waiting") {
+      return name + (name.empty() || why.empty() ? "" : ": ") + names.in_words(why);
+    }
+  }
   if (const Value* leaves = lease.find("evicting")) {
     return "has to leave: " + names.in_words(leaves->text("message"));
   }
@@ -134,6 +143,48 @@ std::string runs_text(const Value& lease) {
   }
   const std::optional<std::int64_t> ended = seconds_since(lease.text("ended_at"));
   return span_text(*since - ended.value_or(0));
+}
+
+// A job stands in the place of its lease; one that has none yet, or no more, comes at the end.
+Result<json::Array> with_jobs(DaemonClient& daemon, json::Array leases, bool all) {
+  TRY(json::Array jobs, daemon.list(all ? "/v1/jobs?all=1" : "/v1/jobs", "jobs"));
+  std::map<std::string, const Value*, std::less<>> by_id;
+  for (const Value& job : jobs) {
+    by_id.emplace(job.text("id"), &job);
+  }
+  const auto dressed = [](const Value& job, Value lease) {
+    lease.set("id", job.text("id"));
+    lease.set("state", job.text("state"));
+    lease.set("job", job);
+    return lease;
+  };
+  json::Array rows;
+  std::set<std::string, std::less<>> shown;
+  for (Value& lease : leases) {
+    const Value* labels = lease.find("labels");
+    const std::string id(labels != nullptr ? labels->text("berth.dev/job") : "");
+    const auto job = by_id.find(id);
+    if (id.empty() || job == by_id.end()) {
+      rows.push_back(std::move(lease));
+      continue;
+    }
+    // Earlier attempts of the same job are part of it.
+    const Value* own = job->second->find("lease");
+    if (own != nullptr && own->is_object() && own->text("id") == lease.text("id")) {
+      shown.insert(id);
+      rows.push_back(dressed(*job->second, std::move(lease)));
+    }
+  }
+  for (const Value& job : jobs) {
+    if (!shown.contains(job.text("id"))) {
+      const Value* lease = job.find("lease");
+      rows.push_back(dressed(job, lease != nullptr && lease->is_object()
+                                      ? *lease
+                                      : json::object({{"owner", job.text("owner")},
+                                                      {"queue", json::object({{"name", "-"}})}})));
+    }
+  }
+  return rows;
 }
 
 std::string table_of(const json::Array& leases, const DeviceNames& names, const Look& look,
@@ -210,10 +261,8 @@ std::string tally(const json::Array& leases) {
     ++counts[lease.text("state")];
   }
   std::string text;
-  for (const std::string& state : state_words()) {
-    if (const auto found = counts.find(state); found != counts.end()) {
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", found->second, state);
-    }
+  for (const auto& [state, count] : counts) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, state);
   }
   return text + "\n";
 }
@@ -249,9 +298,16 @@ ExitCode run_ps(const Arguments& arguments, Console& console) {
       TRY(device, device_meant(devices, *words));
     }
     TRY(json::Array leases, daemon->list(query_of(arguments, device), "leases"));
+    // Filters are of leases; jobs that have none are shown when nothing is filtered.
+    if (!arguments.has("--state") && !arguments.has("--queue") && !arguments.has("--owner") &&
+        device.empty() && format != "json" && format != "yaml") {
+      TRY(leases, with_jobs(*daemon, std::move(leases), arguments.has("--all")));
+    }
     if (format == "json" || format == "yaml") {
-      return text_of(json::object({{"leases", std::move(leases)}}), format,
-                     arguments.has("--watch"));
+      TRY(json::Array jobs,
+          daemon->list(arguments.has("--all") ? "/v1/jobs?all=1" : "/v1/jobs", "jobs"));
+      return text_of(json::object({{"leases", std::move(leases)}, {"jobs", std::move(jobs)}}),
+                     format, arguments.has("--watch"));
     }
     if (leases.empty()) {
       return std::string(arguments.has("--all") ? "Nothing is known.\n"
@@ -276,7 +332,8 @@ constinit const Command kPsCommand{
     .name = "ps",
     .summary = "list who holds GPU memory and who waits for it",
     .description =
-        "One line per lease: what waits first, in the order in which it will be served, then what "
+        "One line per lease or submitted job: what waits first, in the order in which it will be "
+        "served, then what "
         "runs. You see your own; root and administrators see all.\n\n"
         "MEMORY is what is promised on each device, USED what the driver measured (- where it "
         "cannot be known), LIMIT how far it may burst. WAITED is the time from asking to the grant "

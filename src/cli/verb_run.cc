@@ -443,6 +443,7 @@ class Run {
 
 ExitCode run_program_on_gpu(const Arguments& arguments, Console& console) {
   auto plan = read_run_plan(arguments, fresh_key());
+  if (plan.ok()) plan->container = arguments.has("--container");
   if (plan.ok() && plan->container) {
     // Refused before anything is reserved.
     if (const auto checked = rewrite_container(plan->command, {}); !checked.ok())

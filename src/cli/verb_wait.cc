@@ -2,12 +2,14 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/printable.h"
 #include "cli/daemon_client.h"
+#include "cli/job_client.h"
 #include "cli/verbs.h"
 #include "cli/words_for_people.h"
 #include "config/value.h"
@@ -112,6 +114,43 @@ class Waiting {
   bool shown_ = false;
 };
 
+// The worst of what its jobs ended with: 0 if all succeeded, the exit status of one job alone.
+Result<ExitCode> wait_for_jobs(DaemonClient& daemon, const std::string& id, bool for_grant,
+                               Clock::time_point until, bool table, Console& console,
+                               json::Array& done) {
+  auto pause = std::chrono::milliseconds(50);
+  while (true) {
+    TRY(json::Array jobs, find_jobs(daemon, id));
+    std::int64_t open = 0;
+    for (const Value& job : jobs) {
+      const std::string_view state = job.text("state");
+      open += !is_over(job) && !(for_grant && (state == "running" || state == "ending")) ? 1 : 0;
+    }
+    if (open == 0) {
+      ExitCode code = ExitCode::done;
+      for (Value& job : jobs) {
+        if (is_over(job) && job.text("state") != "succeeded") {
+          const std::int64_t status = job.integer("exit_code");
+          code = static_cast<ExitCode>(jobs.size() == 1 && status > 0 ? status : 1);
+        }
+        if (table) {
+          const std::string outcome = outcome_of(job);
+          console.out << fmt::format("{} {}{}\n", job.text("id"), job.text("state"),
+                                     outcome.empty() ? "" : fmt::format(" ({})", outcome));
+        }
+        done.push_back(std::move(job));
+      }
+      return code;
+    }
+    if (Clock::now() >= until) {
+      return Error{ErrorCode::exhausted,
+                   fmt::format("{} of {} are not over; --timeout is over", open, id)};
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 3 / 2, std::chrono::milliseconds(1000));
+  }
+}
+
 ExitCode run_wait(const Arguments& arguments, Console& console) {
   auto until = Clock::time_point::max();
   if (const auto timeout = arguments.value("--timeout")) {
@@ -130,6 +169,15 @@ ExitCode run_wait(const Arguments& arguments, Console& console) {
   ExitCode code = ExitCode::done;
   json::Array leases;
   for (const std::string& id : arguments.operands()) {
+    if (is_job_id(id)) {
+      const Result<ExitCode> ended =
+          wait_for_jobs(*daemon, id, for_grant, until, table, console, leases);
+      if (!ended) {
+        return fail("wait", ended.error(), console);
+      }
+      code = *ended != ExitCode::done ? *ended : code;
+      continue;
+    }
     Result<Value> lease = Waiting(*daemon, for_grant, until, console)(id);
     if (!lease) {
       return fail("wait", lease.error(), console);
@@ -146,7 +194,7 @@ ExitCode run_wait(const Arguments& arguments, Console& console) {
     leases.push_back(std::move(*lease));
   }
   if (!table) {
-    console.out << text_of(json::object({{"leases", std::move(leases)}}),
+    console.out << text_of(json::object({{"items", std::move(leases)}}),
                            *arguments.value("--output"));
   }
   return code;
@@ -156,14 +204,16 @@ ExitCode run_wait(const Arguments& arguments, Console& console) {
 
 constinit const Command kWaitCommand{
     .name = "wait",
-    .summary = "wait until leases are granted or have ended",
+    .summary = "wait until leases or jobs have their GPU, or are over",
     .description =
         "Waits for all that are named, one after the other, and prints how each stands then.\n\n"
-        "Exit status: 0 all were granted (--for granted), or all were released by their owners; 1 "
-        "one ended otherwise, --timeout is over, or the daemon does not answer.",
+        "Exit status: 0 all were granted (--for granted), all leases were released by their "
+        "owners, "
+        "all jobs succeeded; 1 one ended otherwise, --timeout is over, or the daemon does not "
+        "answer; of a single job that failed its own exit status.",
     .options = kOptions,
     .operand = {.name = "ID",
-                .help = "of leases (berth ps), or their keys",
+                .help = "of leases, jobs or arrays (berth ps), or keys of leases",
                 .required = true,
                 .repeats = true},
     .examples = kExamples,

@@ -268,6 +268,10 @@ void Service::end_without_processes(Lease& lease, Now now) {
   if (lease.state == State::suspect) {
     end(lease, State::expired, Reason::not_renewed, "not renewed, and no process of it is left",
         now);
+  } else if (lease.evicting.has_value()) {
+    // It did what it was told; asked for again it keeps its age, as after the grace time.
+    const std::string text = lease.evicting->text;
+    end(lease, State::lost, Reason::evicted, text, now);
   } else {
     end(lease, State::released, Reason::process_ended, "its last process has ended", now);
   }

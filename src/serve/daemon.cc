@@ -14,11 +14,15 @@
 
 #include "api/api.h"
 #include "api/exposition.h"
+#include "api/job_calls.h"
 #include "gpu/simulated.h"
+#include "jobs/book.h"
 #include "local/end_watch.h"
 #include "serve/clock.h"
 #include "serve/guards.h"
 #include "serve/inbox.h"
+#include "serve/job_hands.h"
+#include "serve/job_spec.h"
 #include "serve/simulation.h"
 #include "serve/witness.h"
 #include "store/store.h"
@@ -62,6 +66,9 @@ struct Daemon::Impl : net::Handler {
   bool commit(const lease::Batch& batch);
   void after_commit(const lease::Batch& batch);
   void watch_processes(const lease::Lease& lease);
+  Result<void> open_jobs(const std::vector<lease::Record>& records);
+  void carry_out_deeds();
+  void job_report(const JobReport& report);
   std::optional<std::chrono::milliseconds> patience() const;
   void sample_forever();
   void wait_for_ends();
@@ -88,6 +95,11 @@ struct Daemon::Impl : net::Handler {
   std::unique_ptr<net::Server> server;
   local::EndWatch ends;
   std::map<local::ProcessKey, std::vector<std::string>> watched;  // process -> leases
+  std::unique_ptr<jobs::Book> book;
+  std::unique_ptr<JobHands> job_hands;
+  std::unique_ptr<api::JobCalls> job_calls;
+  // Supervisors of jobs: when one ends its job has.
+  std::map<local::ProcessKey, std::pair<std::string, std::int64_t>> supervisors;
   std::thread sampler;
   std::thread end_watcher;
   std::atomic<bool> stopping = false;
@@ -111,9 +123,12 @@ Result<void> Daemon::Impl::open() {
   TRY(store, store::Store::open({.directory = options.state_directory, .faults = options.faults}));
   TRY(std::vector<store::Record> kept, store->load());
   std::vector<lease::Record> records;
+  std::vector<lease::Record> job_records;
   for (store::Record& record : kept) {
     if (record.kind == "clock" && record.body.has_value()) {
       clock.restore(*record.body);
+    } else if (record.kind == "job") {
+      job_records.push_back({std::move(record.kind), std::move(record.id), std::move(record.body)});
     } else {
       records.push_back({std::move(record.kind), std::move(record.id), std::move(record.body)});
     }
@@ -158,6 +173,7 @@ Result<void> Daemon::Impl::open() {
   for (const auto& [number, lease] : service->leases()) {
     watch_processes(lease);
   }
+  TRY_VOID(open_jobs(job_records));
   TRY(server, net::Server::start(options.server, *this));
   next_sample = clock.now().time;
   return {};
@@ -245,6 +261,8 @@ void Daemon::Impl::look_at(Input input) {
     observe(seen->report);
   } else if (const auto* ended = std::get_if<ProcessEnded>(&input)) {
     process_ended(ended->process);
+  } else if (const auto* report = std::get_if<JobReport>(&input)) {
+    job_report(*report);
   } else if (std::holds_alternative<Reload>(input)) {
     reload();
   } else {
@@ -287,6 +305,7 @@ void Daemon::Impl::finish_batch() {
     }
   }
   api->tick(moment());
+  book->tick(clock.now());
   // What a batch sets free (the end of a hold) makes another one.
   do {
     if (service->dirty()) {
@@ -297,7 +316,8 @@ void Daemon::Impl::finish_batch() {
         service->count_uses(guards.uses(*service), clock.now());
       }
     }
-    const lease::Batch batch = service->take_batch();
+    lease::Batch batch = service->take_batch();
+    book->add_to(batch);
     if (!commit(batch)) {
       return;
     }
@@ -307,7 +327,9 @@ void Daemon::Impl::finish_batch() {
     service->settle(clock.now());
     api->settled(batch, moment());
     after_commit(batch);
-  } while (service->dirty());
+    book->settled(batch, clock.now());
+    carry_out_deeds();
+  } while (service->dirty() || book->dirty());
 }
 
 // False: nothing of the batch stands.
@@ -336,6 +358,7 @@ bool Daemon::Impl::commit(const lease::Batch& batch) {
     }
     retry_at = Clock::real_ms() + kRetryMs;
     service->undo(clock.now());
+    book->undone();
     api->failed(moment());
     return false;
   }
@@ -387,6 +410,10 @@ void Daemon::Impl::watch_processes(const lease::Lease& lease) {
 }
 
 void Daemon::Impl::process_ended(const local::ProcessKey& process) {
+  if (const auto job = supervisors.find(process); job != supervisors.end()) {
+    job_hands->look(job->second.first, job->second.second);
+    supervisors.erase(job);
+  }
   const auto found = watched.find(process);
   if (found == watched.end()) {
     return;
@@ -395,6 +422,53 @@ void Daemon::Impl::process_ended(const local::ProcessKey& process) {
   watched.erase(found);
   for (const std::string& id : leases) {
     service->process_ended(id, clock.now());
+  }
+}
+
+// --- jobs -----------------------------------------------------------------------------------
+
+Result<void> Daemon::Impl::open_jobs(const std::vector<lease::Record>& records) {
+  book = std::make_unique<jobs::Book>(
+      *service, jobs::BookOptions{.may_run_as = [](std::uint32_t uid) { return may_run_as(uid); }});
+  TRY_VOID(book->restore(records, clock.now()));
+  job_hands =
+      std::make_unique<JobHands>(options.state_directory + "/jobs",
+                                 [this](JobReport report) { inbox.put(std::move(report)); });
+  job_calls = std::make_unique<api::JobCalls>(
+      *book, *service, options.node.name,
+      [this](const jobs::Job& job) { return job_hands->attempt_folder(job.id, job.tries); });
+  api->add_route([this](const net::Request& request, net::Reply& reply, const api::Moment& now) {
+    return job_calls->handle(request, reply, *api, now);
+  });
+  carry_out_deeds();
+  return {};
+}
+
+// What is on disk now may be done.
+void Daemon::Impl::carry_out_deeds() {
+  for (jobs::Deed& deed : book->take_deeds()) {
+    local::JobSpec spec;
+    const jobs::Job* job = book->find(deed.job);
+    if (deed.kind == jobs::Deed::Kind::start && job != nullptr) {
+      const lease::Lease* lease = service->find(job->lease);
+      if (lease == nullptr || !lease::holds(lease->state)) {
+        job_hands->look(deed.job, deed.attempt);  // it has lost its place meanwhile
+        continue;
+      }
+      spec = job_spec(*job, api::environment(*lease, &guards));
+    }
+    job_hands->put(std::move(deed), std::move(spec));
+  }
+}
+
+void Daemon::Impl::job_report(const JobReport& report) {
+  book->report(report.job, report.attempt, report.status, clock.now());
+  if (report.status && report.status->supervised) {
+    const local::ProcessKey& supervisor = report.status->state.supervisor;
+    if (supervisors.emplace(supervisor, std::pair(report.job, report.attempt)).second &&
+        !ends.add(supervisor)) {
+      inbox.put(ProcessEnded{supervisor});
+    }
   }
 }
 
@@ -444,6 +518,9 @@ void Daemon::Impl::wait_for_ends() {
 void Daemon::Impl::wind_up() {
   if (server) {
     server->stop();
+  }
+  if (job_hands) {
+    job_hands->stop();
   }
   {
     const std::lock_guard lock(sampler_mutex);

@@ -15,6 +15,7 @@
 #include "local/processes.h"
 #include "net/message.h"
 #include "net/reply.h"
+#include "serve/job_hands.h"
 
 namespace berth::serve {
 
@@ -39,7 +40,7 @@ struct Reload {};
 
 struct Stop {};
 
-using Input = std::variant<Asked, Left, Seen, ProcessEnded, Reload, Stop>;
+using Input = std::variant<Asked, Left, Seen, ProcessEnded, JobReport, Reload, Stop>;
 
 class Inbox {
  public:

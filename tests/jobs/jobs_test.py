@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Submitted jobs from outside: a real daemon, real programs, devices that are not there.
+
+    python3 tests/jobs/jobs_test.py [JobsTest.test_...]
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "api"))
+from daemon import BERTH, Daemon  # noqa: E402
+
+SEED = int(os.environ.get("BERTH_TEST_SEED", "6"))
+OVER = {"succeeded", "failed", "cancelled", "timed-out", "lost"}
+
+
+class JobsTest(unittest.TestCase):
+    words = []
+    simulate = "2x16GiB"
+
+    def setUp(self):
+        self.place = tempfile.TemporaryDirectory(prefix="berth-jobs-")
+        self.folder = Path(self.place.name)
+        self.start()
+
+    def start(self):
+        self.daemon = Daemon(*self.words, simulate=self.simulate, folder=self.folder)
+        self.daemon.__enter__()
+
+    def kill(self):
+        self.daemon.process.send_signal(signal.SIGKILL)
+        self.daemon.process.wait()
+        self.daemon.log.close()
+
+    def tearDown(self):
+        self.berth("cancel", *[job["id"] for job in self.jobs()], check=False)
+        deadline = time.monotonic() + 10
+        while any(job["state"] not in OVER for job in self.jobs()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.daemon.__exit__()
+        self.place.cleanup()
+
+    def berth(self, *words, check=True, cwd=None, env=None):
+        result = subprocess.run(
+            [str(BERTH), *words],
+            env={**os.environ, "BERTH_SOCKET": self.daemon.socket, **(env or {})},
+            cwd=cwd or self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        if check:
+            self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def submit(self, script, *options, memory="4Gi"):
+        return self.berth("submit", "--gpu-memory", memory, *options, "--", "sh", "-c", script).stdout.strip()
+
+    def jobs(self, words="?all=1"):
+        return self.daemon.call("GET", f"/v1/jobs{words}").json["jobs"]
+
+    def job(self, name):
+        return self.daemon.call("GET", f"/v1/jobs/{name}").json["jobs"][0]
+
+    def until(self, condition, seconds=20):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.03)
+        self.fail(f"not within {seconds} s; the jobs are {[(j['id'], j['state'], j['reason']) for j in self.jobs()]}")
+
+    def ended(self, name):
+        return self.until(lambda: self.job(name) if self.job(name)["state"] in OVER else None)
+
+    def log(self, name):
+        return self.berth("logs", name).stdout
+
+    def test_runs_with_its_place_its_surroundings_and_its_exit_status(self):
+        job = self.berth(
+            "submit", "--gpu-memory", "4Gi", "--name", "first", "--", "sh", "-c",
+            'echo "$MINE $BERTH_JOB_ID $BERTH_MEMORY_MIB"; pwd; echo wrong >&2; exit 7',
+            env={"MINE": "kept"}, cwd="/",
+        ).stdout.strip()
+        waited = self.berth("wait", job, check=False)
+        self.assertEqual(waited.returncode, 7)
+        self.assertEqual(self.log(job), f"kept {job} 4096\n/\nwrong\n")
+        seen = self.job(job)
+        self.assertEqual((seen["state"], seen["exit_code"], seen["name"]), ("failed", 7, "first"))
+        self.assertEqual(seen["lease"]["state"], "released")
+
+    def test_an_array_keeps_its_limit_and_tells_its_elements_apart(self):
+        array = self.submit("echo $BERTH_ARRAY_INDEX >> order; sleep 0.2", "--array", "3-8%2", memory="1Gi")
+        most = 0
+        while any(job["state"] not in OVER for job in self.jobs()):
+            most = max(most, sum(job["state"] not in OVER | {"held"} for job in self.jobs()))
+            time.sleep(0.02)
+        self.assertEqual(most, 2)
+        self.assertEqual(sorted((self.folder / "order").read_text().split()), list("345678"))
+        self.assertEqual(self.berth("wait", array).returncode, 0)
+
+    def test_after_waits_for_success_and_after_any_for_the_end(self):
+        good = self.submit("sleep 0.3; echo good >> order")
+        bad = self.submit("sleep 0.3; exit 1")
+        follows = self.submit("echo follows >> order", "--after", good)
+        never = self.submit("echo never >> order", "--after", f"{good},{bad}")
+        behind = self.submit("echo behind >> order", "--after", never)
+        anyway = self.submit("true", "--after-any", f"{bad},{never}")
+        self.assertEqual(self.ended(follows)["state"], "succeeded")
+        self.assertEqual(self.ended(never)["state"], "cancelled")
+        self.assertIn(bad, self.ended(never)["reason"])
+        self.assertEqual(self.ended(behind)["state"], "cancelled")
+        self.assertEqual(self.ended(anyway)["state"], "succeeded")
+        self.assertEqual((self.folder / "order").read_text(), "good\nfollows\n")
+
+    def test_its_time_limit_ends_it(self):
+        job = self.submit("sleep 60", "--time", "1s")
+        self.assertEqual(self.ended(job)["state"], "timed-out")
+
+    def test_cancel_ends_what_runs_and_what_waits(self):
+        runs = self.submit("trap 'echo told; exit 0' TERM; sleep 60 & wait", memory="15Gi")
+        other = self.submit("sleep 60", memory="15Gi")
+        waits = self.submit("echo never", memory="15Gi")
+        self.until(lambda: self.job(runs)["state"] == "running" and self.job(other)["state"] == "running")
+        self.assertEqual(self.job(waits)["state"], "waiting")
+        self.berth("cancel", waits, runs)
+        self.assertEqual(self.job(waits)["state"], "cancelled")
+        self.assertEqual(self.ended(runs)["state"], "cancelled")
+        self.assertEqual(self.log(runs), "told\n")
+        self.assertEqual(self.daemon.call("GET", f"/v1/leases/{self.job(waits)['lease']['id']}").json["state"], "cancelled")
+
+    def test_logs_are_followed_to_the_end_and_cut_at_the_tail(self):
+        job = self.submit("for i in 1 2 3 4 5; do echo line $i; sleep 0.1; done")
+        self.assertEqual(self.berth("logs", "-f", job).stdout, "".join(f"line {i}\n" for i in range(1, 6)))
+        self.assertEqual(self.berth("logs", "--tail", "2", job).stdout, "line 4\nline 5\n")
+
+    def test_a_program_that_is_not_there_fails_with_127(self):
+        job = self.berth("submit", "--gpu-memory", "1Gi", "--", "no-such-program-at-all").stdout.strip()
+        seen = self.ended(job)
+        self.assertEqual((seen["state"], seen["exit_code"]), ("failed", 127))
+
+    def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(self):
+        for words, said in [
+            (["--gpu-memory", "99Gi"], "largest device"),
+            (["--gpu-memory", "1Gi", "--after", "j-7777"], "no job has the id j-7777"),
+            (["--gpu-memory", "1Gi", "--array", "5-1"], "FIRST-LAST"),
+        ]:
+            refused = self.berth("submit", *words, "--", "true", check=False)
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn(said, refused.stderr)
+        self.assertEqual(self.jobs(), [])
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    def test_only_its_owner_and_root_see_it(self):
+        job = self.submit("sleep 5")
+        os.chmod(self.folder, 0o755)
+        os.chmod(self.daemon.socket, 0o666)
+        ask = ["curl", "-s", "--unix-socket", self.daemon.socket, f"http://x/v1/jobs/{job}"]
+        for words in (ask, [*ask[:-1], ask[-1] + "/log"], [*ask, "-X", "DELETE"]):
+            answer = subprocess.run(words, user=65534, capture_output=True, text=True, timeout=20)
+            self.assertEqual(json.loads(answer.stdout)["error"]["code"], "forbidden", answer.stdout)
+
+    def test_kill_9_of_the_daemon_loses_no_job_and_runs_none_twice(self):
+        rng = random.Random(SEED)
+        names = [
+            self.submit(f"echo {i} >> started; sleep 0.{rng.randint(1, 6)}; echo {i} >> done; exit {i % 3}", memory="9Gi")
+            for i in range(10)
+        ]
+        while True:
+            time.sleep(rng.uniform(0.02, 0.5))
+            self.kill()
+            self.start()
+            if all(job["state"] in OVER for job in self.jobs()):
+                break
+        started = (self.folder / "started").read_text().split()
+        self.assertEqual(sorted(started), sorted(map(str, range(10))), f"seed {SEED}")
+        self.assertEqual(sorted((self.folder / "done").read_text().split()), sorted(started))
+        self.assertEqual([self.job(name)["exit_code"] for name in names], [i % 3 for i in range(10)])
+        holding = self.daemon.call("GET", "/v1/leases?state=live").json["leases"]
+        self.assertEqual(holding, [])
+
+    def test_what_waits_keeps_its_age_over_a_restart(self):
+        for _ in range(2):
+            self.submit("sleep 60", memory="15Gi")
+        waits = self.submit("true", memory="15Gi")
+        before = self.job(waits)
+        self.kill()
+        self.start()
+        after = self.job(waits)
+        self.assertEqual(after["state"], "waiting")
+        self.assertEqual(after["lease"]["id"], before["lease"]["id"])
+        self.assertEqual(after["lease"]["queued_at"], before["lease"]["queued_at"])
+
+
+if __name__ == "__main__":
+    unittest.main()
