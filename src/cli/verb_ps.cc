@@ -177,10 +177,13 @@ Result<json::Array> with_jobs(DaemonClient& daemon, json::Array leases, bool all
   }
   for (const Value& job : jobs) {
     if (!shown.contains(job.text("id"))) {
+      const std::int64_t waited = seconds_since(job.text("submitted_at")).value_or(0) -
+                                  seconds_since(job.text("ended_at")).value_or(0);
       const Value* lease = job.find("lease");
       rows.push_back(dressed(job, lease != nullptr && lease->is_object()
                                       ? *lease
                                       : json::object({{"owner", job.text("owner")},
+                                                      {"waited_seconds", waited},
                                                       {"queue", json::object({{"name", "-"}})}})));
     }
   }

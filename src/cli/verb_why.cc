@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "cli/daemon_client.h"
 #include "cli/grid.h"
+#include "cli/job_client.h"
 #include "cli/live_view.h"
 #include "cli/verbs.h"
 #include "cli/words_for_people.h"
@@ -255,6 +256,25 @@ Result<std::string> text_for(DaemonClient& daemon, const Value& lease, const Loo
   return text + help_text(why, names, look);
 }
 
+// The lease of a job. Errors: conflict, if it has none, with what it waits for instead.
+Result<Value> lease_meant(DaemonClient& daemon, const std::string& id) {
+  if (!is_job_id(id)) {
+    return find_lease(daemon, id);
+  }
+  TRY(const json::Array jobs, find_jobs(daemon, id));
+  if (jobs.size() > 1) {
+    return invalid_argument(fmt::format("{} is an array of {} jobs: name one, such as {}", id,
+                                        jobs.size(), jobs.front().text("id")));
+  }
+  const Value& job = jobs.front();
+  if (const Value& lease = member(job, "lease"); lease.is_object() && !is_over(job)) {
+    return lease;
+  }
+  const std::string outcome = outcome_of(job);
+  return Error{ErrorCode::conflict, fmt::format("{} is {}{}", id, job.text("state"),
+                                                outcome.empty() ? "" : ": " + outcome)};
+}
+
 ExitCode run_why(const Arguments& arguments, Console& console) {
   Result<DaemonClient> daemon = DaemonClient::open(arguments);
   if (!daemon) {
@@ -262,7 +282,7 @@ ExitCode run_why(const Arguments& arguments, Console& console) {
   }
   const std::string format = *arguments.value("--output");
   const auto draw = [&](const Look& look) -> Result<std::string> {
-    TRY(const Value lease, find_lease(*daemon, arguments.operands().front()));
+    TRY(const Value lease, lease_meant(*daemon, arguments.operands().front()));
     if (format == "table") {
       return text_for(*daemon, lease, look);
     }
@@ -284,7 +304,9 @@ constinit const Command kWhyCommand{
         "queue, what is missing on which GPU, when it is expected to start, and changes that would "
         "let it start now. Each of those was tried on a copy of the books before it is named.",
     .options = kOptions,
-    .operand = {.name = "ID", .help = "of a lease (berth ps), or its key", .required = true},
+    .operand = {.name = "ID",
+                .help = "of a lease or job (berth ps), or the key of a lease",
+                .required = true},
     .examples = kExamples,
     .run = run_why,
 };

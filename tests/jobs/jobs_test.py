@@ -201,5 +201,36 @@ class JobsTest(unittest.TestCase):
         self.assertEqual(after["lease"]["queued_at"], before["lease"]["queued_at"])
 
 
+class EvictionTest(JobsTest):
+    """A queue that takes back what it deserves: what has to leave comes back."""
+
+    simulate = "1x16GiB"
+
+    def start(self):
+        queues = self.folder / "queues.yaml"
+        queues.write_text(
+            "queues:\n"
+            '- {name: research, reclaim: guarantee, dims: {"*/memory": {deserved: 12GiB}}}\n'
+            '- {name: batch, dims: {"*/memory": {deserved: 2GiB}}}\n'
+        )
+        self.words = ["--queues", str(queues)]
+        super().start()
+
+    def test_what_has_to_leave_is_queued_again_with_its_age(self):
+        low = self.submit("echo begin; sleep 2; echo end", "--preemptible", "--queue", "batch", memory="12Gi")
+        self.until(lambda: self.job(low)["state"] == "running" and self.log(low) == "begin\n")
+        queued = self.job(low)["lease"]["queued_at"]
+        time.sleep(1.1)  # times are shown in whole seconds
+        high = self.submit("sleep 0.5", "--queue", "research", memory="12Gi")
+        self.assertEqual(self.ended(high)["state"], "succeeded")
+        self.assertEqual(self.ended(low)["state"], "succeeded")
+        seen = self.job(low)
+        self.assertEqual((seen["attempt"], seen["lease"]["queued_at"]), (2, queued))
+        self.assertEqual(self.log(low), "begin\nend\n")
+
+
+for name in [name for name in dir(JobsTest) if name.startswith("test_")]:
+    setattr(EvictionTest, name, None)  # those are of the other world
+
 if __name__ == "__main__":
     unittest.main()
