@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/daemon_client.h"
+#include "cli/ensure_daemon.h"
 #include "cli/run_plan.h"
 #include "cli/verbs.h"
 #include "cli/words_for_people.h"
@@ -158,6 +159,17 @@ ExitCode run_submit(const Arguments& arguments, Console& console) {
   const Result<Value> body = body_of(arguments);
   if (!body) {
     return fail("submit", body.error(), console);
+  }
+  // Like `berth run` it starts a daemon where there is none, unless one was named.
+  if (!arguments.has(kAddressOption.name)) {
+    const Result<DaemonFound> found = ensure_daemon({});
+    if (!found) {
+      return fail("submit", found.error(), console);
+    }
+    if (found->started) {
+      console.err << fmt::format("no daemon ran here: started one at {} (log: {})\n",
+                                 found->address, found->log);
+    }
   }
   Result<DaemonClient> daemon = DaemonClient::open(arguments);
   if (!daemon) {
