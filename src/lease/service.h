@@ -297,6 +297,7 @@ class Service {
   static Refusal unwritable();
   Outcome<Reserved> submitted(Lease& lease, Now now);
   bool possible(const Party& party, const Ask& ask, Now now) const;
+  std::optional<Refusal> unwelcome(const Party& party, const Ask& ask) const;
   void supersede(const Party& party, std::string_view prefix, std::string_view key, Now now);
   void renewed(Lease& lease, Now now);
   Reason waiting_reason(core::Cause cause) const;

@@ -111,6 +111,36 @@ Refusal Service::never(const Lease& lease) const {
   return refusal;
 }
 
+// Why no claim of a GPU is taken now, whatever it asks for.
+std::optional<Refusal> Service::unwelcome(const Party& party, const Ask& ask) const {
+  if (!config_.gpu_enabled) {
+    return Refusal{.status = 422,
+                   .code = "never",
+                   .field = "memory",
+                   .value = {},
+                   .message = "GPU support is switched off here (gpu.enabled is false)",
+                   .hint = "do not retry; the administrator switches it on in the configuration",
+                   .reason = Reason::gpu_disabled,
+                   .largest_mib = 0};
+  }
+  if (!writable_) {
+    return unwritable();
+  }
+  if (const auto waiting = waiting_of_.find(party.name);
+      waiting != waiting_of_.end() && waiting->second >= config_.max_waiting_per_owner) {
+    return Refusal{
+        .status = 429,
+        .code = "too-many-waiting",
+        .field = "key",
+        .value = ask.key,
+        .message = fmt::format("{} has {} leases waiting, the most that one owner may have",
+                               party.name, waiting->second),
+        .hint = "wait until some are granted, or release those that are not needed",
+        .retry_after_s = 30};
+  }
+  return std::nullopt;
+}
+
 Outcome<Reserved> Service::reserve(const Party& party, Ask ask, Now now,
                                    std::string_view supersedes) {
   std::optional<Time> age;
@@ -136,31 +166,8 @@ Outcome<Reserved> Service::reserve(const Party& party, Ask ask, Now now,
     }
   }
   if (ask.request.wants_gpu()) {
-    if (!config_.gpu_enabled) {
-      return std::unexpected(
-          Refusal{.status = 422,
-                  .code = "never",
-                  .field = "memory",
-                  .value = {},
-                  .message = "GPU support is switched off here (gpu.enabled is false)",
-                  .hint = "do not retry; the administrator switches it on in the configuration",
-                  .reason = Reason::gpu_disabled,
-                  .largest_mib = 0});
-    }
-    if (!writable_) {
-      return std::unexpected(unwritable());
-    }
-    if (const auto waiting = waiting_of_.find(party.name);
-        waiting != waiting_of_.end() && waiting->second >= config_.max_waiting_per_owner) {
-      return std::unexpected(Refusal{
-          .status = 429,
-          .code = "too-many-waiting",
-          .field = "key",
-          .value = ask.key,
-          .message = fmt::format("{} has {} leases waiting, the most that one owner may have",
-                                 party.name, waiting->second),
-          .hint = "wait until some are granted, or release those that are not needed",
-          .retry_after_s = 30});
+    if (std::optional<Refusal> refusal = unwelcome(party, ask)) {
+      return std::unexpected(std::move(*refusal));
     }
   }
   if (!supersedes.empty() && possible(party, ask, now)) {
