@@ -63,8 +63,8 @@ std::string Job::key() const { return fmt::format("job:{}/{}", id, keys); }
 
 // --- calls ----------------------------------------------------------------------------------
 
-Outcome<std::vector<const Job*>> Book::submit(const lease::Party& party, const Plan& plan,
-                                              Now now) {
+// Whether the caller may hand this in at all.
+Outcome<void> Book::check(const lease::Party& party, const Plan& plan) {
   if (!party.local || (options_.may_run_as && !options_.may_run_as(party.uid))) {
     return std::unexpected(Refusal{
         .status = 403,
@@ -99,6 +99,15 @@ Outcome<std::vector<const Job*>> Book::submit(const lease::Party& party, const P
                                    .hint = "wait until some are over",
                                    .retry_after_s = 60});
   }
+  return {};
+}
+
+Outcome<std::vector<const Job*>> Book::submit(const lease::Party& party, const Plan& plan,
+                                              Now now) {
+  if (Outcome<void> checked = check(party, plan); !checked) {
+    return std::unexpected(checked.error());
+  }
+  const Range range = plan.array.value_or(Range{});
   const std::uint64_t number = next_number_++;
   const std::string base = fmt::format("j-{:04x}", number);
   std::vector<const Job*> made;

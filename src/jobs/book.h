@@ -119,6 +119,7 @@ class Book {
 
  private:
   Job* find_mut(std::string_view id);
+  lease::Outcome<void> check(const lease::Party& party, const Plan& plan);
   void touch(const Job& job) { dirty_.insert(job.id); }
   void become(Job& job, State state, std::string reason);
   void over(Job& job, State state, std::string reason, lease::Now now);
