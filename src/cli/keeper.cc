@@ -15,6 +15,7 @@
 
 #include "base/printable.h"
 #include "cli/lease_wire.h"
+#include "cli/words_for_people.h"
 #include "local/attribution.h"
 #include "local/container.h"
 #include "local/processes.h"
@@ -101,27 +102,33 @@ class Work {
     if (const json::Value* evicting = lease->find("evicting");
         evicting != nullptr && evicting->is_object()) {
       const std::string_view why = evicting->text("message");
-      leave("evicted", why.empty() ? "its place is needed by others" : printable(why));
+      leave(lease->text("reason") == "overuse" ? "overuse" : "evicted",
+            why.empty() ? "its place is needed by others" : printable(why),
+            seconds_since(evicting->text("deadline")).value_or(0));
     }
     if (state == "active" || state == "granted" || state == "suspect" || state == "ending")
       return true;
     const std::string reason(lease->text("reason"));
     const std::string why = printable(lease->text("message"));
     if (reason == "evicted" || reason == "overuse") {
-      leave(reason, why);
+      leave(reason, why, 0);
+      kill_at_ms_ = std::min(*kill_at_ms_, now_ms());  // the deadline is over
     } else if (state == "released" || state == "cancelled") {
-      leave("cancelled", why);
+      leave("cancelled", why, 0);
     } else {
       lose(reason, why);
     }
     return true;
   }
 
-  void leave(const std::string& reason, const std::string& why) {
-    lease_gone_ |= reason != "evicted";
+  // `past_deadline_s`: seconds since the daemon's own deadline, negative before it; 0: none.
+  void leave(const std::string& reason, const std::string& why, std::int64_t past_deadline_s) {
+    lease_gone_ |= reason == "cancelled";
     if (kill_at_ms_) return;
     tell(Kind::leaving, reason, why);
     end_program();
+    if (past_deadline_s < 0)
+      kill_at_ms_ = std::min(*kill_at_ms_, now_ms() - past_deadline_s * 1000);
   }
 
   void lose(const std::string& reason, const std::string& why) {

@@ -52,7 +52,7 @@ std::string lease_target(std::string_view id, std::string_view verb = {}) {
 
 }  // namespace
 
-Result<LeaseAnswer> LeaseWire::call(net::Call call) {
+Result<LeaseAnswer> LeaseWire::call(const net::Call& call) {
   if (!client_) {
     TRY(client_, net::Client::connect(address_, {.interrupt_fd = interrupt_}));
   }

@@ -57,7 +57,7 @@ class LeaseWire {
   bool interrupted() const { return client_.has_value() && client_->interrupted(); }
 
  private:
-  Result<LeaseAnswer> call(net::Call call);
+  Result<LeaseAnswer> call(const net::Call& call);
 
   std::string address_;
   int interrupt_;

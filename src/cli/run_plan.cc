@@ -28,8 +28,10 @@ Result<std::int64_t> whole(const Arguments& arguments, std::string_view option, 
   const std::string text = *arguments.value(option);
   std::int64_t number = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || rest != text.data() + text.size() || number < least || number > most)
+  if (error != std::errc{} || rest != text.data() + text.size() || number < least ||
+      number > most) {
     return bad_option(option, text, fmt::format("write a whole number from {} to {}", least, most));
+  }
   return number;
 }
 

@@ -237,10 +237,10 @@ Result<JobSpec> JobFiles::read_spec() const {
   if (!text) return system_error("read", path("spec"), errno);
   auto spec = decode_spec(*text);
   if (!spec.ok()) {
-    return Error(spec.error().code(),
+    return Error(ErrorCode::conflict,
                  fmt::format("{} is not the description of a job of this version of Berth",
                              printable(path("spec"))),
-                 std::move(spec).error());
+                 spec.error());
   }
   return spec;
 }
