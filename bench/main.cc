@@ -40,10 +40,9 @@ struct Options {
 
 std::vector<Measurement> all_measurements() {
   std::vector<Measurement> all;
-  for (const auto list :
-       {pack_measurements(), place_measurements(), engine_measurements(), queue_measurements(),
-        claim_measurements(), week_measurements(), guard_measurements(),
-        lease_measurements(), store_measurements()}) {
+  for (const auto list : {pack_measurements(), place_measurements(), engine_measurements(),
+                          queue_measurements(), claim_measurements(), week_measurements(),
+                          guard_measurements(), lease_measurements(), store_measurements()}) {
     all.insert(all.end(), list.begin(), list.end());
   }
   return all;

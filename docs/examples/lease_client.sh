@@ -16,7 +16,7 @@ while [ "$(text state)" = waiting ]; do
 done
 [ "$(text state)" = granted ] || { echo "no lease: $lease" >&2 && exit 1; }
 id=$(text id)
-for name in CUDA_VISIBLE_DEVICES NVIDIA_VISIBLE_DEVICES BERTH_LEASE_ID BERTH_GRANT_DIR; do
+for name in CUDA_VISIBLE_DEVICES NVIDIA_VISIBLE_DEVICES BERTH_LEASE_ID BERTH_JOURNAL_ID BERTH_GRANT_DIR; do
   [ -z "$(text $name)" ] || export "$name=$(text $name)"
 done
 guard=$(text LD_PRELOAD) pause=$(($(number ttl_seconds) / 3))

@@ -146,7 +146,7 @@ Value executor_config(const Lease& lease, const Value& gpu_device) {
 
 }  // namespace
 
-Value environment(const Lease& lease, GuardHouse* guards) {
+Value environment(const lease::Service& service, const Lease& lease, GuardHouse* guards) {
   Value env = json::object();
   if (!lease.wants_gpu()) {
     env.add("NVIDIA_VISIBLE_DEVICES", "none");
@@ -165,6 +165,7 @@ Value environment(const Lease& lease, GuardHouse* guards) {
     env.add("CUDA_VISIBLE_DEVICES", uuids);
   }
   env.add("BERTH_LEASE_ID", lease.id);
+  env.add("BERTH_JOURNAL_ID", service.journal_id());
   env.add("BERTH_DEVICE_UUID", uuids);
   env.add("BERTH_MEMORY_MIB", std::to_string(claim_mib(lease)));
   env.add("BERTH_MEMORY_LIMIT_MIB", std::to_string(limit_mib(lease)));
@@ -215,7 +216,7 @@ Value lease_value(const lease::Service& service, const Lease& lease, Now now, Gu
   value.add("device", std::move(device));
   value.add("devices", std::move(devices));
   value.add("gpu_device", gpu_device);
-  value.add("env", holds ? environment(lease, guards) : Value());
+  value.add("env", holds ? environment(service, lease, guards) : Value());
   if (!lease.ask.kaapana.empty()) {
     value.add("executor_config", executor_config(lease, gpu_device));
   }

@@ -30,7 +30,8 @@ class GuardHouse {
 std::string time_text(std::int64_t wall_ms);
 
 // The environment of leases.md 3.6.
-json::Value environment(const lease::Lease& lease, GuardHouse* guards);
+json::Value environment(const lease::Service& service, const lease::Lease& lease,
+                        GuardHouse* guards);
 
 json::Value lease_value(const lease::Service& service, const lease::Lease& lease, lease::Now now,
                         GuardHouse* guards);

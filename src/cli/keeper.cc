@@ -277,9 +277,10 @@ std::optional<KeeperNews> decode_news(std::string_view line) {
 
 Result<Keeper> Keeper::start(const KeeperPlan& plan) {
   TRY(const local::Proof proof,
-      local::prove(
-          local::Processes(),
-          {.lease = plan.lease, .uid = static_cast<std::uint32_t>(getuid()), .pid = plan.program}));
+      local::prove(local::Processes(), {.lease = plan.lease,
+                                        .uid = static_cast<std::uint32_t>(getuid()),
+                                        .pid = plan.program,
+                                        .journal = plan.journal}));
   TRY(local::Pipe pipe, local::make_pipe());
   const pid_t parent = getpid();
   const pid_t pid = fork();

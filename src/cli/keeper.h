@@ -28,6 +28,7 @@ namespace berth::cli {
 struct KeeperPlan {
   std::string address;
   std::string lease;
+  std::string journal = {};                    // BERTH_JOURNAL_ID of the lease's environment
   std::int64_t program = 0;                    // its pid, confirmed
   Duration life{120'000};                      // T of the lease; renewed every third of it
   Duration grace{30'000};                      // between TERM and KILL

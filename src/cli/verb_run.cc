@@ -213,6 +213,11 @@ class Run {
  private:
   std::string id() const { return std::string(lease_.text("id")); }
 
+  std::string journal() const {
+    const json::Value* env = lease_.find("env");
+    return env == nullptr ? std::string() : std::string(env->text("BERTH_JOURNAL_ID"));
+  }
+
   void give_back(std::string_view reason) {
     const auto answer = wire_->release(id(), true, reason);
     if (!answer.ok() || !answer->ok()) {
@@ -310,9 +315,10 @@ class Run {
       give_back("berth run was interrupted before the program ran");
       return -signal;
     }
-    if (auto proof = local::prove(
-            local::Processes(),
-            {.lease = id(), .uid = static_cast<std::uint32_t>(getuid()), .pid = prepared->pid()});
+    if (auto proof = local::prove(local::Processes(), {.lease = id(),
+                                                       .uid = static_cast<std::uint32_t>(getuid()),
+                                                       .pid = prepared->pid(),
+                                                       .journal = journal()});
         proof.ok())
       proof_ = std::move(*proof);
     return watch(*prepared);
@@ -383,6 +389,7 @@ class Run {
     KeeperPlan plan{
         .address = address_,
         .lease = id(),
+        .journal = journal(),
         .program = pid,
         .life = Duration(std::max<std::int64_t>(1, lease_.integer("ttl_seconds", 120)) * 1000),
         .grace = plan_.grace,

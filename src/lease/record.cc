@@ -151,7 +151,10 @@ Result<Request> read_request(const Value& value) {
 }
 
 Value proof_value(const local::Proof& proof) {
-  Value value = json::object_of(4).add("uid", proof.uid).add("boot_id", proof.boot_id);
+  Value value = json::object_of(4)
+                    .add("uid", proof.uid)
+                    .add("boot_id", proof.boot_id)
+                    .add("journal", proof.journal);
   if (proof.process.has_value()) {
     value.add("pid", proof.process->pid);
     value.add("start", static_cast<std::int64_t>(proof.process->start_ticks));
@@ -167,6 +170,7 @@ Value proof_value(const local::Proof& proof) {
 local::Proof read_proof(const Value& value, std::string_view lease) {
   local::Proof proof;
   proof.lease = lease;
+  proof.journal = value.text("journal");
   proof.uid = static_cast<std::uint32_t>(value.integer("uid"));
   proof.boot_id = value.text("boot_id");
   if (const auto pid = some(value, "pid")) {

@@ -29,6 +29,7 @@ core::GrantAdopted adoption(const core::Workload& workload, const Lease& lease) 
 Result<void> Service::restore(const std::vector<Record>& records, Now now) {
   std::vector<Lease> leases;
   std::vector<core::Node> nodes;
+  const std::string drawn = config_.journal_id;
   for (const Record& record : records) {
     const auto named = [&](const Error& error) {
       return invalid_argument(
@@ -52,6 +53,8 @@ Result<void> Service::restore(const std::vector<Record>& records, Now now) {
       nodes.push_back(std::move(*node));
     } else if (record.kind == "drained") {
       drained_.insert(record.id);
+    } else if (record.kind == "service" && record.id == "journal") {
+      config_.journal_id = *record.body;
     } else if (record.kind == "service") {
       const auto parsed = std::strtoull(record.body->c_str(), nullptr, 10);
       next_number_ = std::max<std::uint64_t>(next_number_, parsed);
@@ -72,6 +75,9 @@ Result<void> Service::restore(const std::vector<Record>& records, Now now) {
       lease.heard_by = now.time + config_.silence;
     }
     adopt(add(std::move(lease)), now);
+  }
+  if (config_.journal_id == drawn && !drawn.empty()) {
+    dirty_.emplace("service", "journal");
   }
   // What the restart itself changed is written down with the next batch; the rest is there already.
   std::erase_if(dirty_, [](const auto& item) { return item.first == "node"; });

@@ -426,7 +426,7 @@ Batch Service::take_batch() {
         record.body = "{}";
       }
     } else if (kind == "service") {
-      record.body = std::to_string(numbers_promised_);
+      record.body = id == "journal" ? config_.journal_id : std::to_string(numbers_promised_);
     }
     batch.records.push_back(std::move(record));
   }

@@ -54,11 +54,12 @@ enum class BurstPolicy : std::uint8_t { report, end };
 struct ServiceConfig {
   core::EngineConfig engine;
   std::optional<core::QueueConfig> queues;
-  std::string node;                 // of this machine
-  Duration confirm{300'000};        // G
-  Duration ttl{120'000};            // T
-  Duration silence{300'000};        // W
-  Duration forced{3'600'000};       // F; 0 = never
+  std::string node;             // of this machine
+  std::string journal_id = {};  // tells this journal's ids from another's; one that was kept wins
+  Duration confirm{300'000};    // G
+  Duration ttl{120'000};        // T
+  Duration silence{300'000};    // W
+  Duration forced{3'600'000};   // F; 0 = never
   Duration age_memory{3'600'000};   // A
   Duration keep_ended{86'400'000};  // D
   Duration grace{30'000};           // from an eviction's notice to its end
@@ -244,6 +245,8 @@ class Service {
   const ServiceConfig& config() const { return config_; }
   // Those that wait or hold, by number.
   const std::set<std::uint64_t>& live() const { return live_; }
+  // Whose ids the leases' are: drawn once per journal, told to programs as BERTH_JOURNAL_ID.
+  const std::string& journal_id() const { return config_.journal_id; }
   const Lease& lease(std::uint64_t number) const { return leases_.at(number); }
   const std::map<std::uint64_t, Lease>& leases() const { return leases_; }
   std::vector<local::Proof> proofs() const;

@@ -347,6 +347,7 @@ Outcome<const Lease*> Service::confirm(const Party& party, std::string_view id,
     local::Confirmation asked = confirmation;
     asked.lease = lease.id;
     asked.uid = lease.uid;
+    asked.journal = config_.journal_id;
     Result<local::Proof> proof = witness_.prove(asked);
     if (!proof) {
       return std::unexpected(Refusal{

@@ -44,7 +44,9 @@ bool by_environment(const Processes& processes, std::int64_t pid, const Proof& p
       process->key.start_ticks < proof.process->start_ticks) {
     return false;
   }
-  return !proof.lease.empty() && processes.environment(pid).lease == proof.lease &&
+  const Processes::Environment& environment = processes.environment(pid);
+  return !proof.lease.empty() && environment.lease == proof.lease &&
+         (proof.journal.empty() || environment.journal == proof.journal) &&
          processes.uid(pid) == proof.uid;
 }
 
@@ -216,6 +218,7 @@ Result<void> read_process(const Processes& processes, const Confirmation& confir
 Result<Proof> prove(const Processes& processes, const Confirmation& confirmation) {
   Proof proof;
   proof.lease = confirmation.lease;
+  proof.journal = confirmation.journal;
   proof.uid = confirmation.uid;
   proof.cgroup = confirmation.cgroup;
   while (proof.cgroup.ends_with('/'))

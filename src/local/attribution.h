@@ -5,7 +5,8 @@
 //
 // Several `berth run` share one terminal and so one session: what is nearest and surest decides.
 //   1. the confirmed process itself, or its nearest confirmed ancestor
-//   2. BERTH_LEASE_ID in its environment, if the lease belongs to the same uid (daemons whose
+//   2. BERTH_LEASE_ID and BERTH_JOURNAL_ID in its environment, if the lease belongs to the same uid
+//   (daemons whose
 //      parent is gone)
 //   3. the process group that the confirmed process led
 //   4. the confirmed cgroup, equal or below, the longest; or the pod that its cgroup names
@@ -31,6 +32,7 @@ namespace berth::local {
 // holds until the machine boots again.
 struct Proof {
   std::string lease;
+  std::string journal;    // whose ids these are: two daemons both have an l-0001
   std::uint32_t uid = 0;  // owner of the lease
   std::string boot_id;    // of the machine when `process` was read
   std::optional<ProcessKey> process;
@@ -47,6 +49,7 @@ struct Confirmation {
   std::optional<std::int64_t> pid = {};
   std::string cgroup = {};
   std::string pod_uid = {};
+  std::string journal = {};
 };
 
 // Errors: not_found (no such process, or it has ended); conflict (the process belongs to another

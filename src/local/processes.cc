@@ -151,6 +151,7 @@ const Processes::Environment& Processes::environment(std::int64_t pid) const {
     if (const auto text = file(pid, "environ")) {
       environment.readable = true;
       environment.lease = environment_value(*text, "BERTH_LEASE_ID").value_or("");
+      environment.journal = environment_value(*text, "BERTH_JOURNAL_ID").value_or("");
     }
     found = environments_.emplace(pid, std::move(environment)).first;
   }

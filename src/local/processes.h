@@ -80,7 +80,8 @@ class Processes {
   // processes of others that we may not look into.
   struct Environment {
     bool readable = false;
-    std::string lease;  // BERTH_LEASE_ID; empty: not set
+    std::string lease;    // BERTH_LEASE_ID; empty: not set
+    std::string journal;  // BERTH_JOURNAL_ID: of the daemon that gave the lease its id
   };
   const Environment& environment(std::int64_t pid) const;
 

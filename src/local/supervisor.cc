@@ -222,6 +222,10 @@ std::vector<Process> Supervisor::left() const {
   const Processes processes;
   Proof proof;
   proof.lease = spec_.lease;
+  constexpr std::string_view kJournal = "BERTH_JOURNAL_ID=";
+  for (const std::string& word : spec_.environment) {
+    if (word.starts_with(kJournal)) proof.journal = word.substr(kJournal.size());
+  }
   proof.uid = spec_.user ? spec_.user->uid : static_cast<std::uint32_t>(getuid());
   proof.boot_id = state_.boot_id;
   proof.process = state_.process;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <sys/random.h>
 #include <thread>
 #include <utility>
 
@@ -37,6 +38,13 @@ constexpr std::size_t kMostPerBatch = 512;
 constexpr std::int64_t kRetryMs = 250;
 // How stale the clock's record in the journal may be.
 constexpr std::int64_t kClockRecordMs = 1000;
+
+// 64 random bits.
+std::string random_id() {
+  std::uint64_t bits = 0;
+  static_cast<void>(!getrandom(&bits, sizeof(bits), 0));
+  return fmt::format("{:016x}", bits);
+}
 
 }  // namespace
 
@@ -141,6 +149,7 @@ Result<void> Daemon::Impl::open() {
     options.sources.nvml.node = options.node.name;
     TRY(source, make_sources(options.sources));
   }
+  options.service.journal_id = random_id();
   TRY(service, lease::Service::create(options.service, witness, clock.now()));
   service->set_node(options.node, clock.now());
   if (options.simulated.has_value()) {
@@ -455,7 +464,7 @@ void Daemon::Impl::carry_out_deeds() {
         job_hands->look(deed.job, deed.attempt);  // it has lost its place meanwhile
         continue;
       }
-      spec = job_spec(*job, api::environment(*lease, &guards));
+      spec = job_spec(*job, api::environment(*service, *lease, &guards));
     }
     job_hands->put(std::move(deed), std::move(spec));
   }
