@@ -105,6 +105,15 @@ TEST_F(AProgramInOurPlace, ThatCannotBeRunEndsUsAsShellsDo) {
   EXPECT_EQ(end_of(folder_.path("script")), 126);
   std::filesystem::permissions(folder_.path("script"), std::filesystem::perms::owner_all);
   EXPECT_EQ(end_of(folder_.path("script")), 126);
+  if (geteuid() != 0) {
+    // A folder of the PATH that we may not look into hides nothing.
+    std::filesystem::create_directory(folder_.path("closed"));
+    std::filesystem::permissions(folder_.path("closed"), std::filesystem::perms::none);
+    auto hidden = Foreground::prepare(
+        {.command = {"trian"}, .environment = {"PATH=" + folder_.path("closed") + ":/bin"}});
+    EXPECT_EQ(hidden->run({}).code, 127);
+    std::filesystem::permissions(folder_.path("closed"), std::filesystem::perms::owner_all);
+  }
   auto program = Foreground::prepare({.command = {folder_.path("script")}, .environment = {}});
   const ProgramEnd end = program->run({});
   EXPECT_THAT(end.why, HasSubstr("the interpreter that its first line names does not exist"));

@@ -1,5 +1,6 @@
 #include "local/gated_child.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -114,20 +115,30 @@ bool take_streams(const ChildPlan& plan) {
   fail(report, Stage::exec);
 }
 
-ExecFailure exec_failure(const std::string& program, int number) {
-  if (number == ENOENT && program.find('/') != std::string::npos &&
-      access(program.c_str(), F_OK) == 0) {
+// The kernel says "permission denied" too if a directory of the PATH may not be looked into.
+bool stands_in_path(const std::string& program, std::string_view path) {
+  while (!path.empty()) {
+    const std::string_view directory = path.substr(0, path.find(':'));
+    path.remove_prefix(std::min(directory.size() + 1, path.size()));
+    const std::string file = fmt::format("{}/{}", directory.empty() ? "." : directory, program);
+    if (access(file.c_str(), F_OK) == 0) return true;
+  }
+  return false;
+}
+
+ExecFailure exec_failure(const std::string& program, std::string_view path, int number) {
+  const bool plain = program.find('/') == std::string::npos;
+  if (number == EACCES && plain && !stands_in_path(program, path)) number = ENOENT;
+  if (number == ENOENT && !plain && access(program.c_str(), F_OK) == 0) {
     return {.exit_code = 126,
             .why = fmt::format("cannot run \"{}\": the interpreter that its first line names does "
                                "not exist",
                                printable(program))};
   }
   if (number == ENOENT || number == ENOTDIR) {
-    return {
-        .exit_code = 127,
-        .why = fmt::format("cannot run \"{}\": {}", printable(program),
-                           program.find('/') == std::string::npos ? "no such program in the PATH"
-                                                                  : errno_text(number))};
+    return {.exit_code = 127,
+            .why = fmt::format("cannot run \"{}\": {}", printable(program),
+                               plain ? "no such program in the PATH" : errno_text(number))};
   }
   return {.exit_code = 126,
           .why = fmt::format("cannot run \"{}\": {}", printable(program), errno_text(number))};
@@ -168,6 +179,9 @@ Result<GatedChild> GatedChild::fork(const ChildPlan& plan) {
   GatedChild child;
   child.pid_ = pid;
   child.program_ = plan.command.front();
+  for (const std::string& entry : plan.environment) {
+    if (entry.starts_with("PATH=")) child.path_ = entry.substr(5);
+  }
   child.directory_ = plan.directory;
   child.cgroup_ = plan.cgroup;
   child.gate_ = std::move(gate.write);
@@ -209,7 +223,7 @@ std::optional<ExecFailure> GatedChild::go() {
     case Stage::terminal: return surroundings("cannot get the terminal");
     case Stage::exec: break;
   }
-  return exec_failure(program_, failure.number);
+  return exec_failure(program_, path_, failure.number);
 }
 
 }  // namespace berth::local

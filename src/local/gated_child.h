@@ -74,6 +74,7 @@ class GatedChild {
 
   std::int64_t pid_ = -1;
   std::string program_;
+  std::string path_;  // variable of its environment
   std::string directory_;
   std::string cgroup_;
   Descriptor gate_;

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 #include <sys/mount.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -119,50 +120,92 @@ TEST_F(JobsInTrouble, OfAnEarlierBootAreLost) {
   EXPECT_EQ(outcome_text(status()), "unknown: the machine was restarted while it ran");
 }
 
-// The supervisor is killed at ever later points of its start. Whatever the point: a program that
-// ran is known, and one that is not known did not run.
-TEST_F(JobsInTrouble, AreKnownIfTheyRanWhereverTheirSupervisorIsKilled) {
-  int known = 0;
-  int unknown = 0;
-  for (int round = 0; round < 40; ++round) {
-    const std::string directory = folder_.path("round-" + std::to_string(round));
-    const std::string mark = folder_.path("ran-" + std::to_string(round));
-    JobSpec spec = shell("echo > " + mark);
-    spec.lease += "-" + std::to_string(round);
-    spec.environment[1] = "BERTH_LEASE_ID=" + spec.lease;
-    ASSERT_TRUE(JobFiles(directory).write_spec(spec).ok());
-    // The start as the daemon does it, but with the second process in our hands.
+// The second process of a supervisor's start, in our hands: it runs from system call to system
+// call.
+class SteppedSupervisor {
+ public:
+  explicit SteppedSupervisor(const std::string& directory) {
     const pid_t first = fork();
     if (first == 0) {
       const int nothing = open("/dev/null", O_WRONLY);
-      dup2(nothing, 3);
+      dup2(nothing, 3);  // nobody reads the report
+      ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+      raise(SIGSTOP);
       execl(BERTH_BIN_DIR "/berth-supervise", "berth-supervise", "start", directory.c_str(),
             nullptr);
       _exit(127);
     }
-    const Subreaper subreaper;
+    int status = 0;
+    waitpid(first, &status, 0);
+    ptrace(PTRACE_SETOPTIONS, first, nullptr, PTRACE_O_TRACEFORK | PTRACE_O_EXITKILL);
+    for (;;) {
+      ptrace(PTRACE_CONT, first, nullptr, nullptr);
+      if (waitpid(first, &status, 0) != first || WIFEXITED(status) || WIFSIGNALED(status)) return;
+      if (status >> 8 == (SIGTRAP | PTRACE_EVENT_FORK << 8)) break;
+    }
+    unsigned long second = 0;
+    ptrace(PTRACE_GETEVENTMSG, first, nullptr, &second);
+    ptrace(PTRACE_DETACH, first, nullptr, nullptr);
     waitpid(first, nullptr, 0);
-    const auto wait = std::chrono::microseconds(round * 60);
-    const auto until = std::chrono::steady_clock::now() + wait;
-    while (std::chrono::steady_clock::now() < until) {
-    }
-    const Processes processes;
-    for (const Process* process : processes.all()) {
-      if (process->parent == getpid() && process->name == "berth-supervise")
-        signal_process(process->key, SIGKILL);
-    }
-    soon([&] { return !jobs_.status(directory).supervised; });
-    soon([&] { return jobs_.status(directory).phase != JobPhase::running; });
+    pid_ = static_cast<pid_t>(second);
+    waitpid(pid_, &status, __WALL);
+    ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_EXITKILL);  // its job runs freely
+  }
+  ~SteppedSupervisor() { kill(); }
+  SteppedSupervisor(const SteppedSupervisor&) = delete;
+  SteppedSupervisor& operator=(const SteppedSupervisor&) = delete;
+
+  // To the next beginning or end of a system call; false: it has ended.
+  bool step() {
+    int status = 0;
+    if (pid_ < 0) return false;
+    ptrace(PTRACE_SYSCALL, pid_, nullptr, nullptr);
+    waitpid(pid_, &status, __WALL);
+    if (WIFEXITED(status) || WIFSIGNALED(status)) pid_ = -1;
+    return pid_ > 0;
+  }
+
+  void kill() {
+    if (pid_ < 0) return;
+    ::kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, __WALL);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+// The supervisor is killed at every system call of its start. Whatever the point: a program that
+// ran is known, and one that is not known did not run.
+TEST_F(JobsInTrouble, AreKnownIfTheyRanWhereverTheirSupervisorIsKilled) {
+  const Subreaper subreaper;
+  int known = 0;
+  int unknown = 0;
+  bool ended = false;
+  // Each of the first 200; later ones, of a job that runs, further and further apart.
+  for (int stop = 0; !ended; stop += 1 + std::max(0, stop - 200) / 4) {
+    const std::string directory = folder_.path("stop-" + std::to_string(stop));
+    const std::string mark = folder_.path("ran-" + std::to_string(stop));
+    JobSpec spec = shell("echo > " + mark);
+    spec.lease += "-" + std::to_string(stop);
+    spec.environment[1] = "BERTH_LEASE_ID=" + spec.lease;
+    ASSERT_TRUE(JobFiles(directory).write_spec(spec).ok());
+    SteppedSupervisor supervisor(directory);
+    for (int i = 0; i < stop && !ended; ++i)
+      ended = !supervisor.step();
+    supervisor.kill();
+    ASSERT_TRUE(soon([&] { return jobs_.status(directory).phase != JobPhase::running; })) << stop;
     if (jobs_.status(directory).phase == JobPhase::absent) {
       ++unknown;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      EXPECT_FALSE(std::filesystem::exists(mark)) << "round " << round;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      EXPECT_FALSE(std::filesystem::exists(mark)) << "stopped at " << stop;
     } else {
       ++known;
     }
   }
   EXPECT_GT(known, 0);
-  EXPECT_GT(unknown, 0);
+  EXPECT_GT(unknown, 10);
 }
 
 // A disk of 1 MiB of one's own, in a mount namespace of one's own.
