@@ -96,7 +96,7 @@ Json merged(const std::string& path, const std::vector<Json>& fresh) {
   if (!rows.is_array()) rows = Json::array();
   for (const Json& row : fresh) {
     const auto same = std::find_if(rows.begin(), rows.end(), [&](const Json& old) {
-      return old.is_object() && old.value("name", "") == row["name"];
+      return old.is_object() && old.value("name", "") == row["name"].get<std::string>();
     });
     if (same == rows.end()) {
       rows.push_back(row);

@@ -112,7 +112,7 @@ TEST(Openapi, ListsEveryState) {
 
 TEST(Openapi, ListsEveryReason) {
   Names reasons;
-  for (int i = 1; i < static_cast<int>(lease::Reason::count_); ++i) {
+  for (int i = 1; i < static_cast<int>(lease::Reason::kCount); ++i) {
     reasons.emplace(lease::reason_name(static_cast<lease::Reason>(i)));
   }
   EXPECT_EQ(words_of(at(schema("Reason"), "enum")), reasons);

@@ -178,27 +178,12 @@ Value environment(const lease::Service& service, const Lease& lease, GuardHouse*
   return env;
 }
 
-Value lease_value(const lease::Service& service, const Lease& lease, Now now, GuardHouse* guards) {
-  std::optional<core::Verdict> verdict;
-  if (lease.state == State::waiting) {
-    verdict = service.verdict(lease);
-  }
+namespace {
+
+// Where it is, and what its program needs to know.
+void add_places(const lease::Service& service, const Lease& lease, GuardHouse* guards,
+                Value& value) {
   const bool holds = lease::holds(lease.state);
-  const std::int64_t claim = claim_mib(lease);
-  const std::int64_t use = holds ? service.use_bytes(lease) : 0;
-  Value value =
-      json::object({{"id", lease.id},
-                    {"key", lease.ask.key},
-                    {"version", static_cast<std::int64_t>(lease.version)},
-                    {"state", lease::state_name(lease.state)},
-                    {"verdict", verdict_name(lease.state)},
-                    {"reason", text_or_null(lease::reason_name(lease.reason))},
-                    {"message", text_or_null(message_of(service, lease, verdict))},
-                    {"memory_bytes", claim * Memory::kBytesPerMib},
-                    {"memory_mib", claim},
-                    {"limit_mib", limit_mib(lease)},
-                    {"use_bytes", use},
-                    {"isolation", holds ? Value(isolation_name(lease.isolation)) : Value()}});
   Value device;
   Value devices = json::array();
   Value gpu_device;
@@ -220,6 +205,9 @@ Value lease_value(const lease::Service& service, const Lease& lease, Now now, Gu
   if (!lease.ask.kaapana.empty()) {
     value.add("executor_config", executor_config(lease, gpu_device));
   }
+}
+
+void add_times(const lease::Service& service, const Lease& lease, Now now, Value& value) {
   value.add("queued_at", time_text(lease.queued_wall));
   value.add("granted_at",
             lease.granted_at.has_value() ? Value(time_text(lease.granted_wall)) : Value());
@@ -234,7 +222,9 @@ Value lease_value(const lease::Service& service, const Lease& lease, Now now, Gu
   if (lease.ask.max_run.has_value()) {
     value.add("max_seconds", lease.ask.max_run->count() / 1000);
   }
-  value.add("queue", queue_value(service, lease, verdict.has_value() ? &*verdict : nullptr));
+}
+
+void add_terms(const Lease& lease, Now now, Value& value) {
   value.add("priority", lease.ask.priority);
   value.add("preemptible", lease.ask.preemptible);
   value.add("owner", lease.ask.owner);
@@ -253,6 +243,35 @@ Value lease_value(const lease::Service& service, const Lease& lease, Now now, Gu
   if (lease.proof.has_value() && lease.proof->process.has_value()) {
     value.add("pid", lease.proof->process->pid);
   }
+}
+
+}  // namespace
+
+Value lease_value(const lease::Service& service, const Lease& lease, Now now, GuardHouse* guards) {
+  std::optional<core::Verdict> verdict;
+  if (lease.state == State::waiting) {
+    verdict = service.verdict(lease);
+  }
+  const bool holds = lease::holds(lease.state);
+  const std::int64_t claim = claim_mib(lease);
+  const std::int64_t use = holds ? service.use_bytes(lease) : 0;
+  Value value =
+      json::object({{"id", lease.id},
+                    {"key", lease.ask.key},
+                    {"version", static_cast<std::int64_t>(lease.version)},
+                    {"state", lease::state_name(lease.state)},
+                    {"verdict", verdict_name(lease.state)},
+                    {"reason", text_or_null(lease::reason_name(lease.reason))},
+                    {"message", text_or_null(message_of(service, lease, verdict))},
+                    {"memory_bytes", claim * Memory::kBytesPerMib},
+                    {"memory_mib", claim},
+                    {"limit_mib", limit_mib(lease)},
+                    {"use_bytes", use},
+                    {"isolation", holds ? Value(isolation_name(lease.isolation)) : Value()}});
+  add_places(service, lease, guards, value);
+  add_times(service, lease, now, value);
+  value.add("queue", queue_value(service, lease, verdict.has_value() ? &*verdict : nullptr));
+  add_terms(lease, now, value);
   return value;
 }
 

@@ -38,7 +38,7 @@ constexpr std::array kReasons = std::to_array<std::string_view>({"",
                                                                  "evicted",
                                                                  "superseded",
                                                                  "overuse"});
-static_assert(kReasons.size() == static_cast<std::size_t>(Reason::count_));
+static_assert(kReasons.size() == static_cast<std::size_t>(Reason::kCount));
 
 template <typename Enum, std::size_t N>
 std::optional<Enum> from_name(const std::array<std::string_view, N>& names, std::string_view name) {

@@ -76,7 +76,7 @@ enum class Reason : std::uint8_t {
   evicted,
   superseded,
   overuse,
-  count_,
+  kCount,
 };
 
 std::string_view reason_name(Reason reason);  // "no-room"; empty for none

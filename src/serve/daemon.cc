@@ -68,7 +68,7 @@ struct Daemon::Impl : net::Handler {
   void look_at(Input input);
   void observe(const gpu::Report& report);
   void process_ended(const local::ProcessKey& process);
-  void reload();
+  void reload() const;
   void advance(std::int64_t ms);
   void finish_batch();
   bool commit(const lease::Batch& batch);
@@ -481,7 +481,7 @@ void Daemon::Impl::job_report(const JobReport& report) {
   }
 }
 
-void Daemon::Impl::reload() {
+void Daemon::Impl::reload() const {
   if (options.read_settings) {
     if (Result<lease::ServiceConfig> settings = options.read_settings(); !settings) {
       log("error",
