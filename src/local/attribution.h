@@ -6,8 +6,7 @@
 // Several `berth run` share one terminal and so one session: what is nearest and surest decides.
 //   1. the confirmed process itself, or its nearest confirmed ancestor
 //   2. BERTH_LEASE_ID and BERTH_JOURNAL_ID in its environment, if the lease belongs to the same uid
-//   (daemons whose
-//      parent is gone)
+//      (background processes whose parent is gone)
 //   3. the process group that the confirmed process led
 //   4. the confirmed cgroup, equal or below, the longest; or the pod that its cgroup names
 //   5. the session that the confirmed process led; of a session that it shares with others only

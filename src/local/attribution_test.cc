@@ -154,6 +154,20 @@ TEST(Attribution, AnEnvironmentOfAnEarlierTimeIsAnothersLeaseOfTheSameId) {
   EXPECT_EQ(members(Processes(), proof, 10).size(), 1U);
 }
 
+TEST(Attribution, ALeaseOfTheSameIdInAnotherJournalIsAnother) {
+  const Child child(
+      [](const Tell&) { become_sleep({"BERTH_LEASE_ID=l-1", "BERTH_JOURNAL_ID=a"}); });
+  ASSERT_TRUE(runs_program(child.pid(), "sleep"));
+  Proof proof;
+  proof.lease = "l-1";
+  proof.uid = static_cast<std::uint32_t>(getuid());
+  proof.journal = "b";
+  EXPECT_EQ(who({proof}, child.pid()), foreign(child.pid(), "sleep"));
+  EXPECT_FALSE(alive(Processes(), proof));
+  proof.journal = "a";
+  EXPECT_EQ(who({proof}, child.pid()), "l-1 environment");
+}
+
 TEST(Attribution, AnOrphanWithoutEnvironmentIsKnownByTheGroup) {
   const Subreaper subreaper;
   Child run([](const Tell& tell) {
