@@ -188,8 +188,8 @@ std::vector<std::string> run_environment(
       continue;
     }
     const bool ours =
-        name == "BERTH_GRANT_DIR" || name == "BERTH_LEASE_ID" || name == "BERTH_DEVICE_UUID" ||
-        name.starts_with("BERTH_MEMORY_") ||
+        name == "BERTH_GRANT_DIR" || name == "BERTH_LEASE_ID" || name == "BERTH_JOURNAL_ID" ||
+        name == "BERTH_DEVICE_UUID" || name.starts_with("BERTH_MEMORY_") ||
         std::ranges::any_of(lease, [&](const auto& one) { return one.first == name; });
     if (!ours) environment.push_back(entry);
   }

@@ -21,7 +21,7 @@ TEST(RunEnvironment, TheLeasesVariablesWin) {
 
 TEST(RunEnvironment, NothingOfAnOuterLeaseStays) {
   EXPECT_THAT(run_environment({"BERTH_GRANT_DIR=/outer", "BERTH_LEASE_ID=l-0", "BERTH_MEMORY_MIB=9",
-                               "BERTH_DEVICE_UUID=x", "BERTH_SOCKET=/s",
+                               "BERTH_DEVICE_UUID=x", "BERTH_JOURNAL_ID=o", "BERTH_SOCKET=/s",
                                "LD_PRELOAD=/x/libberth_guard.so:/mine.so"},
                               {{"BERTH_LEASE_ID", "l-1"}}),
               ElementsAre("BERTH_SOCKET=/s", "BERTH_LEASE_ID=l-1", "LD_PRELOAD=/mine.so"));
