@@ -469,12 +469,39 @@ Result<std::vector<Row>> measure_pass(const Context& context) {
                            .also_needs = wrong == 0}};
 }
 
+// What `berth run` adds to a program that does nothing, daemon up and room free: medians, in turn.
+Result<std::vector<Row>> measure_run(const Context& context) {
+  TRY(const ServeProcess daemon,
+      ServeProcess::start(program_of(context), "build", {"--simulate", "1x16GiB"}));
+  const std::string run = fmt::format("BERTH_SOCKET={} {} run --gpu-memory 1Gi -- true",
+                                      daemon.socket().substr(5), program_of(context));
+  std::int64_t failed = 0;
+  const auto timed = [&failed](const std::string& command) {
+    const std::int64_t begin = monotonic_ns();
+    if (std::system(command.c_str()) != 0) ++failed;
+    return static_cast<double>(monotonic_ns() - begin) / 1e6;
+  };
+  std::vector<double> with;
+  std::vector<double> without;
+  for (int i = 0; i < 60; ++i) {
+    with.push_back(timed(run));
+    without.push_back(timed("true"));
+  }
+  return std::vector<Row>{{.name = "run.overhead_ms",
+                           .unit = "ms",
+                           .figures = {{.key = {},
+                                        .value = percentile(with, 0.5) - percentile(without, 0.5),
+                                        .goal = {GoalKind::at_most, 15}}},
+                           .also_needs = failed == 0}};
+}
+
 constexpr Measurement kMeasurements[] = {
     {"lease.cycle_per_s", "reserve, confirm, release: durable, sixteen clients", measure_cycle},
     {"lease.reserve_p99_ms", "a reservation at 500 a second", measure_reserve},
     {"waiters.1000", "a thousand long polls and a thousand streams", measure_waiters},
     {"restart.10k_ms", "kill -9 with 10,000 leases until ready", measure_restart},
     {"pass.1000x16_ms", "one pass over a thousand that wait", measure_pass},
+    {"run.overhead_ms", "berth run of a program that does nothing", measure_run},
     {"lease.race_b8", "two ask at once for what one may have", measure_race},
 };
 
