@@ -238,7 +238,9 @@ std::vector<Process> Supervisor::left() const {
   below.boot_id = state_.boot_id;
   below.process = state_.supervisor;
   for (const Process& process : members(processes, below, kMostLeft)) {
-    if (process.key != state_.supervisor) found.push_back(process);
+    const bool known =
+        std::ranges::any_of(found, [&](const Process& one) { return one.key == process.key; });
+    if (process.key != state_.supervisor && !known) found.push_back(process);
   }
   return found;
 }
