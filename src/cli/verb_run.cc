@@ -21,6 +21,7 @@
 #include "cli/ensure_daemon.h"
 #include "cli/keeper.h"
 #include "cli/lease_wire.h"
+#include "cli/place_options.h"
 #include "cli/run_lease.h"
 #include "cli/run_plan.h"
 #include "cli/verbs.h"
@@ -38,52 +39,18 @@ constexpr int kTimeOver = 124;   // as timeout(1)
 constexpr int kMostGrants = 10;  // lost before they were confirmed, one after the other
 
 constexpr Option kOptions[] = {
-    {.name = "--gpu-memory",
-     .kind = ValueKind::text,
-     .value = "SIZE",
-     .help = "memory on the GPU that is guaranteed: 4Gi, 4G and 4096 are 4096 MiB; 4GB is 10^9 "
-             "bytes each"},
-    {.name = "--limit",
-     .kind = ValueKind::text,
-     .value = "SIZE",
-     .help = "memory that it may use beyond its guarantee while nobody else needs it"},
-    {.name = "--gpus",
-     .kind = ValueKind::text,
-     .value = "N",
-     .help =
-         "so many GPUs of this machine, each with that memory; without --gpu-memory whole ones"},
-    {.name = "--fraction",
-     .kind = ValueKind::text,
-     .value = "F",
-     .help = "instead of --gpu-memory: that share of a GPU's memory, such as 0.5"},
-    {.name = "--mig-profile",
-     .kind = ValueKind::text,
-     .value = "PROFILE",
-     .help = "instead of --gpu-memory: a MIG device, such as 1g.10gb"},
-    {.name = "--queue",
-     .kind = ValueKind::text,
-     .value = "NAME",
-     .help = "whose share it counts against (`berth queues`; default: default)"},
-    {.name = "--priority",
-     .kind = ValueKind::text,
-     .value = "N",
-     .help = "higher ones are placed first (default: 0)"},
+    kGpuMemoryOption,
+    kLimitOption,
+    kGpusOption,
+    kFractionOption,
+    kMigProfileOption,
+    kQueueOption,
+    kPriorityOption,
     {.name = "--preemptible", .help = "may be ended for work that its queue owes a place"},
-    {.name = "--wait-timeout",
-     .kind = ValueKind::text,
-     .value = "TIME",
-     .help = "give up when it has waited so long: 30s, 10m, 2h (default: never)"},
-    {.name = "--time",
-     .kind = ValueKind::text,
-     .value = "TIME",
-     .help = "end it when it has run so long; others are placed by it"},
-    {.name = "--grace",
-     .kind = ValueKind::text,
-     .value = "TIME",
-     .help = "how long it may take to end when it is told to, before it is killed",
-     .fallback = "30s"},
-    {.name = "--no-guard",
-     .help = "do not load the library that holds the memory limit inside of the program"},
+    kWaitTimeoutOption,
+    kTimeOption,
+    kGraceOption,
+    kNoGuardOption,
     {.name = "--container",
      .help = "the command is `docker run …` or `podman run …`: the container gets the granted GPU"},
 };
