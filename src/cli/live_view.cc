@@ -37,10 +37,23 @@ std::string fitted(const std::string& text, std::size_t rows) {
 
 }  // namespace
 
+namespace {
+
+// A wide table is as wide as it needs to be; the window does not cut it.
+Look look_for(const Arguments& arguments, const Console& console) {
+  Look look = look_of(console);
+  if (arguments.value("--output") == "wide") {
+    look.columns = 0;
+  }
+  return look;
+}
+
+}  // namespace
+
 Result<void> show(const Arguments& arguments, Console& console,
                   const std::function<Result<std::string>(const Look&)>& draw) {
   TRY(const Duration interval, config::parse_duration(*arguments.value(kIntervalOption.name)));
-  TRY(std::string text, draw(look_of(console)));
+  TRY(std::string text, draw(look_for(arguments, console)));
   if (!arguments.has(kWatchOption.name)) {
     console.out << text;
     return success();
@@ -62,7 +75,7 @@ Result<void> show(const Arguments& arguments, Console& console,
     console.out << std::flush;
     std::this_thread::sleep_for(
         std::chrono::milliseconds(std::max<std::int64_t>(interval.count(), 100)));
-    Result<std::string> next = draw(look_of(console));
+    Result<std::string> next = draw(look_for(arguments, console));
     // Tables are set apart; what programs read (one document a line) is not.
     const bool apart = !terminal && next && !next->starts_with('{') && !next->starts_with('-');
     text = next ? (apart ? "\n" : "") + *next

@@ -19,9 +19,9 @@ inline constexpr Option kIntervalOption{.name = "--interval",
                                         .help = "with --watch: how often it is looked at",
                                         .fallback = "2s"};
 
-// Draws once, or with --watch for ever. A daemon that does not answer ends the first drawing;
-// later ones say so and go on, since it may be starting again. Errors: those of `draw`, and
-// invalid_argument (--interval).
+// Draws once, or with --watch for ever; with `-o wide` no window cuts the table. A daemon that does
+// not answer ends the first drawing; later ones say so and go on, since it may be starting again.
+// Errors: those of `draw`, and invalid_argument (--interval).
 Result<void> show(const Arguments& arguments, Console& console,
                   const std::function<Result<std::string>(const Look&)>& draw);
 

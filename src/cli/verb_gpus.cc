@@ -216,12 +216,7 @@ ExitCode run_gpus(const Arguments& arguments, Console& console) {
     for (const Value& lease : leases) {
       owners[std::string(lease.text("id"))] = lease.text("owner");
     }
-    const bool wide = format == "wide";
-    Look fit = look;
-    if (wide) {
-      fit.columns = 0;
-    }
-    std::string text = table_of(devices, owners, fit, wide);
+    std::string text = table_of(devices, owners, look, format == "wide");
     if (look.terminal) {
       text += toned(legend(palette(look)), Tone::faint, look);
     }

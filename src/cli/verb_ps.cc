@@ -317,12 +317,7 @@ ExitCode run_ps(const Arguments& arguments, Console& console) {
                                                 : "Nothing waits or runs. `berth ps --all` shows "
                                                   "what has ended.\n");
     }
-    const bool wide = format == "wide";
-    Look fit = look;
-    if (wide) {
-      fit.columns = 0;
-    }
-    return table_of(leases, DeviceNames(devices), fit, wide) +
+    return table_of(leases, DeviceNames(devices), look, format == "wide") +
            (look.terminal ? toned(tally(leases), Tone::faint, look) : "");
   };
   const Result<void> shown = show(arguments, console, draw);

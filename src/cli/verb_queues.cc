@@ -99,12 +99,7 @@ ExitCode run_queues(const Arguments& arguments, Console& console) {
       return text_of(json::object({{"queues", std::move(queues)}}), format,
                      arguments.has("--watch"));
     }
-    const bool wide = format == "wide";
-    Look fit = look;
-    if (wide) {
-      fit.columns = 0;
-    }
-    return table_of(queues, fit, wide);
+    return table_of(queues, look, format == "wide");
   };
   const Result<void> shown = show(arguments, console, draw);
   return shown ? ExitCode::done : fail("queues", shown.error(), console);
