@@ -190,7 +190,7 @@ std::string table_of(const json::Array& devices, const Owners& owners, const Loo
       row.insert(row.end(), {amount(device, "reserve_mib"), age_text(device),
                              device.text("isolation"), device.text("uuid")});
     }
-    row.push_back(who_text(device, owners));
+    row.emplace_back(who_text(device, owners));
     grid.add(std::move(row));
   }
   return grid.text(look);

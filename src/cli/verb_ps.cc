@@ -231,9 +231,9 @@ std::string table_of(const json::Array& leases, const DeviceNames& names, const 
       row.insert(row.end(), {std::to_string(lease.integer("priority")),
                              pid > 0 ? std::to_string(pid) : std::string("-"), lease.text("key")});
       const std::string_view message = lease.text("message");
-      row.push_back(message.empty() ? why_text(lease, names) : names.in_words(message));
+      row.emplace_back(message.empty() ? why_text(lease, names) : names.in_words(message));
     } else {
-      row.push_back(why_text(lease, names));
+      row.emplace_back(why_text(lease, names));
     }
     grid.add(std::move(row));
   }
