@@ -1,19 +1,26 @@
 # One command per tier. `make help` lists them; CONTRIBUTING.md says when to use which.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-trace build check test format lint sanitize fuzz soak bench clean
+.PHONY: help demo demo-trace programs build check test format lint sanitize fuzz soak bench clean
 
 JOBS ?= 2
 FUZZ_SECONDS ?= 60
 export JOBS FUZZ_SECONDS
 
+PROGRAMS := berth berth-supervise berth-guard-grant berth-guard-probe berth_guard_preload
+
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build ## from a bare Debian 12: install, build, run a dozen jobs on simulated GPUs, say where to look next
+demo: programs ## from a bare Debian 12: install, build, run a dozen jobs on simulated GPUs, say where to look next
 	@tools/demo
 
-demo-trace: build ## a production trace under three placement policies, a table and a report
+demo-trace: programs ## a production trace under three placement policies, a table and a report
 	@tools/demo-trace
+
+programs: ## install what is missing and build the programs alone, half of the tree
+	@tools/setup build
+	@test -f build/build.ninja || cmake --preset release
+	@cmake --build build -j$(JOBS) --target $(PROGRAMS)
 
 build: ## install what is missing and build everything into build/ (programs in build/bin)
 	@tools/setup build
