@@ -34,25 +34,6 @@ Api::~Api() = default;
 
 void Api::add_route(Route route) { routes_.push_back(std::move(route)); }
 
-namespace {
-
-bool matches(std::string_view pattern, const std::vector<std::string>& segments) {
-  std::size_t at = 0;
-  while (!pattern.empty()) {
-    pattern.remove_prefix(1);  // '/'
-    const std::size_t end = std::min(pattern.find('/'), pattern.size());
-    if (at >= segments.size() ||
-        (pattern.substr(0, end) != "{}" && pattern.substr(0, end) != segments[at])) {
-      return false;
-    }
-    pattern.remove_prefix(end);
-    ++at;
-  }
-  return at == segments.size();
-}
-
-}  // namespace
-
 std::span<const Api::RouteRow> Api::table() {
   static constexpr auto kRoutes = std::to_array<RouteRow>({
       {"POST", "/v1/leases", &Api::post_lease},
@@ -92,7 +73,7 @@ void Api::handle(net::Request request, net::Reply reply, const Moment& moment) {
   }
   std::vector<std::string> allowed;
   for (const RouteRow& row : table()) {
-    if (matches(row.path, request.segments)) {
+    if (path_matches(row.path, request.segments)) {
       if (row.method == request.method) {
         (this->*row.call)(request, reply, moment);
         return;

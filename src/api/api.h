@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/route.h"
 #include "api/write.h"
 #include "lease/service.h"
 #include "net/message.h"
@@ -44,12 +45,6 @@ struct ApiOptions {
   std::function<std::string()> not_ready = {};
   // Further lines for /metrics.
   std::function<std::string()> more_metrics = {};
-};
-
-// One call; "{}" in a path stands for one segment.
-struct RoutePath {
-  std::string_view method;
-  std::string_view path;
 };
 
 lease::Party party_of(const net::Caller& caller);

@@ -6,7 +6,9 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "api/api.h"
 #include "jobs/book.h"
@@ -31,11 +33,18 @@ class JobCalls {
 
   // False: not one of these calls.
   bool handle(const net::Request& request, net::Reply& reply, Api& api, const Moment& moment);
+  static std::vector<RoutePath> routes();
 
  private:
+  using Call = void (JobCalls::*)(const net::Request&, net::Reply&, Api&, const Moment&);
+  struct RouteRow;
+  static std::span<const RouteRow> table();
+
   void submit(const net::Request& request, net::Reply& reply, Api& api, const Moment& moment);
   void list(const net::Request& request, net::Reply& reply, Api& api, const Moment& moment);
-  void log(const net::Request& request, net::Reply& reply, Api& api);
+  void read(const net::Request& request, net::Reply& reply, Api& api, const Moment& moment);
+  void cancel(const net::Request& request, net::Reply& reply, Api& api, const Moment& moment);
+  void log(const net::Request& request, net::Reply& reply, Api& api, const Moment& moment);
   net::Response jobs_response(int status, const std::vector<const jobs::Job*>& found,
                               const Moment& moment) const;
 

@@ -12,11 +12,14 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "api/api.h"
+#include "api/job_calls.h"
+#include "api/read_plan.h"
 #include "api/read_reserve.h"
 #include "json/value.h"
 
@@ -80,8 +83,10 @@ TEST(Openapi, HasExactlyTheCallsOfTheApi) {
     }
   }
   Names routes;
-  for (const RoutePath& route : Api::routes()) {
-    routes.insert(std::string(route.method) + " " + std::string(route.path));
+  for (const std::vector<RoutePath>& table : {Api::routes(), JobCalls::routes()}) {
+    for (const RoutePath& route : table) {
+      routes.insert(std::string(route.method) + " " + std::string(route.path));
+    }
   }
   EXPECT_EQ(written, routes);
 }
@@ -100,6 +105,22 @@ TEST(Openapi, EveryOperationHasItsOwnNameAndItsErrors) {
 TEST(Openapi, ReserveHasTheFieldsThatAreRead) {
   EXPECT_EQ(names_of(at(schema("Reserve"), "properties")), set_of(reserve_fields()));
   EXPECT_EQ(names_of(at(schema("ExecutorConfig"), "properties")), set_of(executor_config_fields()));
+}
+
+TEST(Openapi, SubmitJobHasTheFieldsThatAreReadAndThoseOfReserveButItsKey) {
+  EXPECT_EQ(names_of(at(schema("SubmitJob"), "properties")), set_of(plan_fields()));
+  Names claim = set_of(reserve_fields());
+  claim.erase("key");
+  const Value& lease = at(at(schema("SubmitJob"), "properties"), "lease");
+  EXPECT_EQ(words_of(at(at(lease, "propertyNames"), "enum")), claim);
+}
+
+TEST(Openapi, ListsEveryStateOfJobs) {
+  Names states;
+  for (int i = 0; i <= static_cast<int>(jobs::State::lost); ++i) {
+    states.emplace(jobs::state_name(static_cast<jobs::State>(i)));
+  }
+  EXPECT_EQ(words_of(at(schema("JobState"), "enum")), states);
 }
 
 TEST(Openapi, ListsEveryState) {
@@ -122,7 +143,7 @@ TEST(Openapi, ListsEveryReason) {
 TEST(Openapi, ListsEveryErrorCodeOfTheSources) {
   Names codes;
   const std::regex code(R"(\bcode = "([a-z-]+)\")");
-  for (const char* folder : {"api", "lease", "net", "serve"}) {
+  for (const char* folder : {"api", "jobs", "lease", "net", "serve"}) {
     const std::filesystem::path path = std::filesystem::path(BERTH_SOURCE_DIR) / "src" / folder;
     for (const auto& entry : std::filesystem::directory_iterator(path)) {
       const std::string name = entry.path().filename();

@@ -26,6 +26,7 @@ class Document(unittest.TestCase):
         cls.document = cls.daemon.call("GET", "/v1/openapi.json").json
         cls.uuid = cls.daemon.call("GET", "/v1/devices").json["devices"][0]["uuid"]
         cls.lease = cls.daemon.call("POST", "/v1/leases", {"key": "a", "memory": 1024}).json["id"]
+        cls.job = cls.daemon.call("POST", "/v1/jobs", {"command": ["true"], "directory": "/"}).json["jobs"][0]["id"]
 
     @classmethod
     def tearDownClass(cls):
@@ -34,7 +35,8 @@ class Document(unittest.TestCase):
     def operations(self):
         for path, item in self.document["paths"].items():
             for method, operation in item.items():
-                yield method.upper(), path.replace("{uuid}", self.uuid).replace("{id}", self.lease), operation
+                id = self.job if path.startswith("/v1/jobs") else self.lease
+                yield method.upper(), path.replace("{uuid}", self.uuid).replace("{id}", id), operation
 
     def properties(self, operation):
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -47,7 +49,7 @@ class Document(unittest.TestCase):
                 with self.subTest(method=method, path=path):
                     self.assertEqual(known_names(self.daemon.call(method, path, {"no_such": 1})), self.properties(operation))
                     bodies += 1
-        self.assertEqual(bodies, 9)
+        self.assertEqual(bodies, 10)
 
     def test_every_query_has_the_parameters_that_the_daemon_knows(self):
         queries = 0
@@ -58,7 +60,7 @@ class Document(unittest.TestCase):
                     answer = self.daemon.call(method, path + "?no_such=1", {} if method == "POST" else None)
                     self.assertEqual(known_names(answer), documented)
                     queries += 1
-        self.assertEqual(queries, 3)
+        self.assertEqual(queries, 5)
 
     def test_every_call_is_there(self):
         for method, path, operation in self.operations():
