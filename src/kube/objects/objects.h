@@ -40,7 +40,8 @@ struct Meta {
 struct Selector {
   std::vector<core::LabelRule> rules = {};   // all of; `matchLabels` are rules of one value
   std::vector<core::LabelRule> fields = {};  // `matchFields`: only metadata.name exists
-  bool matches_nothing = false;              // an absent selector where absence means so
+  bool matches_nothing = false;  // absent where absence means so, or a term without a rule
+  std::string unknown = {};      // an operator or field nobody here can read; matches nothing then
 };
 
 struct PodAffinityTerm {
@@ -77,6 +78,12 @@ struct PodVolume {
   bool read_only = false;
 };
 
+// What the kubelet has given a container whose resources change in place.
+struct GivenResources {
+  Labels requests = {};   // containerStatuses[].resources.requests
+  Labels allocated = {};  // containerStatuses[].allocatedResources
+};
+
 struct Condition {
   std::string type = {};
   std::string status = {};  // "True", "False", "Unknown"
@@ -108,11 +115,11 @@ struct Pod {
   std::string runtime_class = {};
   std::string nominated_node = {};
   std::vector<Condition> conditions = {};
-  // Resizing in place: container -> resource -> quantity the kubelet has given it.
-  std::map<std::string, Labels> given = {};
+  std::map<std::string, GivenResources> given = {};  // by container; resizing in place
   bool resize_infeasible = false;
   std::vector<std::string> required_features = {};  // that the node must declare
-  std::vector<std::string> unsupported = {};  // hard rules of the pod that nobody here can read
+  // Fields with hard rules of the pod that nobody here can evaluate, as "spec.volumes[x].iscsi".
+  std::vector<std::string> unsupported = {};
 
   bool assigned() const { return !words.preset_node.empty(); }
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
@@ -137,7 +144,8 @@ struct VolumeClaim {
   std::string storage_class = {};
   std::vector<std::string> access_modes = {};
   std::string phase = {};
-  std::string request = {};  // quantity of storage
+  std::string request = {};      // quantity of storage
+  std::string volume_mode = {};  // "Filesystem" or "Block"
   Selector selector = {};
   bool bind_completed = false;     // annotation pv.kubernetes.io/bind-completed
   std::string selected_node = {};  // annotation volume.kubernetes.io/selected-node
@@ -149,6 +157,7 @@ struct Volume {
   std::string storage_class = {};
   std::vector<std::string> access_modes = {};
   std::string capacity = {};
+  std::string volume_mode = {};
   std::string phase = {};
   std::string claim_namespace = {};
   std::string claim_name = {};
@@ -176,7 +185,7 @@ struct CsiDriver {
 struct CsiCapacity {
   Meta meta = {};
   std::string storage_class = {};
-  Selector node_topology = {};
+  Selector node_topology = {};  // absent: reachable from no node
   std::string capacity = {};
   std::string maximum_volume_size = {};
 };
