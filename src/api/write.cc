@@ -284,12 +284,13 @@ Value device_value(const lease::Device& device) {
   for (const local::Attribution& process : device.foreign) {
     foreign.emplace_back(process.name);
   }
-  std::string_view isolation = device.mig ? "hardware" : "advisory";
+  bool hardware = device.mig;
+  bool library = false;
   for (const Lease* lease : device.leases) {
-    if (lease->isolation == core::Isolation::library) {
-      isolation = "library";
-    }
+    hardware = hardware && lease->isolation == core::Isolation::hardware;
+    library = library || lease->isolation == core::Isolation::library;
   }
+  const std::string_view isolation = hardware ? "hardware" : library ? "library" : "advisory";
   const auto some = [](const std::optional<std::int64_t>& number) {
     return number.has_value() ? Value(*number) : Value();
   };

@@ -109,7 +109,8 @@ void Service::fill_grant(Lease& lease) {
                                .mig = device.is_mig(),
                                .request_mib = share.request_mib,
                                .limit_mib = share.limit_mib});
-      if (device.is_mig()) {
+      // Alone on its instance; shares of one are as close as those of a GPU.
+      if (device.is_mig() && lease.ask.gpu().is_exclusive()) {
         lease.isolation = core::Isolation::hardware;
       }
     }

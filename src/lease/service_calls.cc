@@ -6,6 +6,7 @@
 
 #include "base/suggest.h"
 #include "core/ledger/ledger.h"
+#include "core/placement/rules.h"
 #include "core/queue/queue_tree.h"
 #include "lease/reasons.h"
 #include "lease/service.h"
@@ -88,8 +89,8 @@ Refusal Service::never(const Lease& lease) const {
   std::int64_t largest = 0;
   for (const auto& [name, node] : nodes_) {
     for (const core::Device& device : node.devices) {
-      const bool served = device.is_mig() == (lease.ask.gpu().kind == core::AskKind::mig);
-      if (served && !device.mig_enabled) {
+      if (!device.mig_enabled &&
+          core::static_refusal(lease.ask.gpu(), node, device) == core::Cause::none) {
         largest = std::max(largest, device.usable_mib());
       }
     }

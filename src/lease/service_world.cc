@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/ledger/ledger.h"
+#include "core/placement/mig_shares.h"
 #include "lease/reasons.h"
 #include "lease/service.h"
 
@@ -28,6 +29,7 @@ void Service::set_node(const core::Node& node, Now now) {
 }
 
 void Service::put_node(core::Node node, Now now) {
+  node.labels[core::kShareOnMigLabel] = "true";  // an instance holds a claim like any device
   const auto known = nodes_.find(node.name);
   if (known != nodes_.end() && known->second == node) {
     return;

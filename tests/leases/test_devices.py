@@ -185,10 +185,31 @@ class Mig(BerthTest):
             self.assertEqual(lease["isolation"], "hardware")
         self.assertEqual(self.berth.waiting(**profile)["reason"], "no-room")
 
+    def test_leases_B37_memory_is_held_by_an_instance_as_by_any_device(self):
+        parent = self.uuid()
+        small, large = (f"MIG-00000000-0000-0000-0000-00000000000{number}" for number in (1, 2))
+        self.berth.put_device(large, node="n0", total_mib=40448, mig_parent=parent, mig_profile="3g.40gb")
+        self.berth.put_device(small, node="n0", total_mib=9728, mig_parent=parent, mig_profile="1g.10gb")
+        lease = self.berth.running(memory=4096)  # both are empty: the UUID decides, B15
+        self.assertEqual((lease["device"]["uuid"], lease["device"]["mig"], lease["isolation"]), (small, True, "advisory"))
+        self.assertEqual(lease["env"]["CUDA_VISIBLE_DEVICES"], small)
+        self.assertEqual(self.berth.device(small)["isolation"], "advisory")
+        self.assertEqual(self.berth.granted(memory=20000)["device"]["uuid"], large)
+        # Whose it is in part it cannot be as a whole.
+        whole = self.berth.waiting(mig_profile="1g.10gb")
+        self.assertEqual(whole["reason"], "no-room")
+        self.berth.release(lease)
+        self.assertEqual(self.berth.lease(whole)["isolation"], "hardware")
+        # As many as fit share one, B16; what fits none of them is never, though the GPU would hold it.
+        self.assertEqual(self.berth.granted(fraction="0.4")["device"]["uuid"], large)
+        largest = self.berth.device(large)
+        error = self.refused(self.berth.ask(memory=50_000), 422, "never")
+        self.assertEqual((error["reason"], error["largest_mib"]), ("too-large", largest["total_mib"] - largest["reserve_mib"]))
+
     def test_leases_B37_a_refusal_promises_no_memory_of_what_it_refuses(self):
         parent = self.uuid()
         self.berth.put_device("MIG-00000000-0000-0000-0000-000000000001", node="n0", total_mib=19968, mig_parent=parent)
-        error = self.refused(self.berth.ask(memory=100), 422, "never")
+        error = self.refused(self.berth.ask(exclusive=True), 422, "never")
         self.assertEqual(error["largest_mib"], 0)
 
     def test_leases_B37_a_profile_is_served_by_its_instances_alone(self):

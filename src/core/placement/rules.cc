@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/wide.h"
+#include "core/placement/mig_shares.h"
 
 namespace berth::core {
 
@@ -30,9 +31,13 @@ bool listed(const std::vector<std::string>& list, const std::string& text) {
 
 constexpr std::array<StaticRule, 8> kStaticRules{{
     {Cause::resource_kind_mismatch,
-     "GPUs serve shares and whole requests, MIG instances MIG requests",
-     [](const DeviceAsk& ask, const Node&, const Device& device) {
-       return (ask.kind == AskKind::mig || ask.backend == Backend::mig) == device.is_mig();
+     "GPUs serve shares and whole requests, MIG instances MIG requests, and shares where they may",
+     [](const DeviceAsk& ask, const Node& node, const Device& device) {
+       if (ask.kind == AskKind::mig || ask.backend == Backend::mig) {
+         return device.is_mig();
+       }
+       return !device.is_mig() ||
+              (ask.is_share() && ask.backend == Backend::any && shares_on_instances(node));
      }},
     {Cause::no_such_profile, "a MIG request takes instances of exactly its profile",
      [](const DeviceAsk& ask, const Node&, const Device& device) {
