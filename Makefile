@@ -1,6 +1,6 @@
 # One command per tier. `make help` lists them; CONTRIBUTING.md says when to use which.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-trace programs build check test format lint sanitize fuzz soak bench clean
+.PHONY: help demo demo-trace programs build check test format lint sanitize fuzz soak bench image clean
 
 JOBS ?= 2
 FUZZ_SECONDS ?= 60
@@ -31,7 +31,7 @@ check: build ## the quick tier, under a minute: build, quick tests, format, laye
 	@tools/setup test
 	@tools/check-format
 	@tools/check-layers
-	@RC_PARAMS=seed=42 ctest --test-dir build -j$(JOBS) --output-on-failure --no-tests=error --timeout 60 -E '(Slow|Soak)[A-Za-z]*\.'
+	@RC_PARAMS=seed=42 ctest --test-dir build -j$(JOBS) --output-on-failure --no-tests=error --timeout 60 -LE kube -E '(Slow|Soak)[A-Za-z]*\.'
 
 test: ## everything that CI checks, timed part by part
 	@tools/test-all
@@ -55,6 +55,9 @@ soak: build ## the long runs of the tests that have them (suites named ...Soak)
 
 bench: ## figures into build/bench.json, compared with bench/baseline.json
 	@tools/bench
+
+image: programs ## the container image, as build/berth-image.tar, for ctr, podman and docker
+	@tools/image
 
 clean: ## delete every build folder
 	@rm -rf build build-asan build-debug build-fuzz build-tsan
