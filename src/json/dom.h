@@ -44,7 +44,7 @@ class Element {
 
   Element() = default;  // absent
 
-  Kind kind() const;
+  Kind kind() const { return document_ == nullptr ? Kind::absent : kind_on_tape(); }
 
   // There, and not null: Kubernetes means the same by null and by absence.
   bool exists() const {
@@ -57,7 +57,10 @@ class Element {
   bool is_object() const { return kind() == Kind::object; }
 
   // The member of an object; absent when there is none or this is no object.
-  Element find(std::string_view name) const;
+  Element find(std::string_view name) const {
+    return document_ == nullptr ? Element() : find_on_tape(name);
+  }
+
   Element operator[](std::string_view name) const { return find(name); }
 
   // Empty unless it is what the name says. A whole number above 63 bits is no integer.
@@ -89,6 +92,8 @@ class Element {
   friend class DomParser;
   Element(const void* document, std::size_t index) : document_(document), index_(index) {}
 
+  Kind kind_on_tape() const;
+  Element find_on_tape(std::string_view name) const;
   std::size_t after() const;
 
   const void* document_ = nullptr;

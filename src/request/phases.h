@@ -1,4 +1,4 @@
-// The phases of a pod: which of its containers run at the same time. Private to src/request.
+// The phases of a pod: which of its containers run at the same time.
 #pragma once
 
 #include <cstdint>
