@@ -61,8 +61,6 @@ class Client : public Caller {
   virtual void wake() = 0;
   // Runs a task in turn().
   virtual void post(Task task) = 0;
-  // Readable when turn(0) has something to do: for an owner that waits for more than this.
-  virtual int descriptor() const = 0;
 
   virtual Timers& timers() = 0;
   virtual Chance& chance() = 0;

@@ -3,11 +3,13 @@
 // Thread-safety: Clock is for any thread, Chance and Timers for one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "base/quantity.h"
 

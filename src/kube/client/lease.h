@@ -28,7 +28,7 @@ namespace berth::kube {
 struct LeaseOptions {
   std::string namespace_name = {};
   std::string name = {};
-  std::string identity = {};  // unique among all who want it
+  std::string identity = {};  // of this process alone: with a random part
   Duration duration{15'000};
   Duration fence{10'000};  // the renew deadline
   Duration retry{2'000};

@@ -31,15 +31,15 @@ enum class Change : std::uint8_t { added, modified, deleted };
 
 struct ObjectEvent {
   Change change = Change::added;
-  std::string_view key;  // "namespace/name", or "name"
-  std::string_view uid;
+  std::string_view key;       // "namespace/name", or "name"
+  std::string_view uid;       // of a deletion without its object: empty if it was no UUID
   std::uint64_t version = 0;  // resourceVersion; 0: not a number
   // The object as JSON, kPadding bytes follow; of a deletion its last state. Empty where a deletion
   // was learned from its absence, or from another uid under its name.
   std::string_view object;
 };
 
-// All views are valid during the call only.
+// All views are valid during the call only. The reflector may be stopped, not destroyed, inside.
 class ObjectSink {
  public:
   virtual ~ObjectSink() = default;
