@@ -234,6 +234,14 @@ constexpr std::array kAdoptKeys = {
                       TRY(draft.adopt.confirmed, value.truth());
                       return success();
                     }},
+    Key<AdoptDraft>{
+        {"foreign", "true or false",
+         "somebody else's: it counts in no queue and is never asked to leave; false when not said",
+         "true"},
+        [](const Value& value, AdoptDraft& draft) -> Result<void> {
+          TRY(draft.adopt.options.foreign, value.truth());
+          return success();
+        }},
     Key<AdoptDraft>{{"priority", "number", "0 when not said", "100"}, read_priority<AdoptDraft>},
     Key<AdoptDraft>{kPreemptibleKey, read_preemptible<AdoptDraft>},
     Key<AdoptDraft>{kRestartableKey, read_restartable<AdoptDraft>},

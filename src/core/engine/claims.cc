@@ -135,6 +135,11 @@ bool Engine::Impl::try_claim(WorkloadId id) {
       one.blocked = search.blocked_by();
       one.searched_fully = search.complete();
       stage.rejected();
+    } else if (!config.evictions) {
+      const auto leavers = static_cast<std::int64_t>(plan->leavers.size());
+      one.blocked = Verdict::Preemption{.considered = leavers, .eviction_cap = leavers};
+      plan.reset();
+      stage.rejected();
     }
   }
   if (!plan.has_value()) {
@@ -303,8 +308,8 @@ void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
 
 // Queues that are being emptied: what runs there has to leave.
 void Engine::Impl::drain_queues() {
-  if (granting_held_) {
-    return;  // when it is lifted
+  if (granting_held_ || !config.evictions) {
+    return;  // when it is lifted, or never
   }
   std::vector<WorkloadId> leaving;
   for (const auto& [leaf, runners] : runners_) {

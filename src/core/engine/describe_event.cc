@@ -181,6 +181,9 @@ struct EventText {
     if (options.confirm_within.has_value()) {
       note("confirms within", seconds(*options.confirm_within));
     }
+    if (options.foreign) {
+      note("foreign", "yes");
+    }
     if (options.preemptible) {
       note("preemptible", "yes");
     }

@@ -47,6 +47,9 @@ struct EngineConfig {
   // While no more than so many run, what has to leave for a claim is searched for among all of
   // them; beyond, among a bounded choice.
   std::int64_t exact_runners = 64;
+  // False: nobody is ever told to leave or move. Who could be placed only so waits, and its verdict
+  // counts what a cap of none on evictions keeps where it is.
+  bool evictions = true;
   bool operator==(const EngineConfig&) const = default;
 };
 

@@ -284,6 +284,11 @@ void Engine::Impl::on(const WorkloadSubmitted& event) {
     refuse("a workload with an empty uid was submitted; every workload needs one");
     return;
   }
+  if (workload.options().foreign) {
+    refuse(fmt::format("workload {} is somebody else's; what others decided is adopted",
+                       workload.uid()));
+    return;
+  }
   if (const std::string_view option = option_out_of_range(workload.options()); !option.empty()) {
     refuse(
         fmt::format("workload {}: {} is out of range; durations lie between 0 and 2^56 ms, "
@@ -333,6 +338,46 @@ void Engine::Impl::on(const WorkloadCancelled& event) {
   end(id, Cause::none);
 }
 
+namespace {
+
+// Adds what a container takes of a device to its phases. Containers come in start order: an init
+// container runs beside the sidecars that were started before it.
+class AdoptedCharge {
+ public:
+  void add(ContainerKind kind, const DeviceShare& share, std::int64_t nano) {
+    const bool init = kind == ContainerKind::init;
+    const auto count = [&](Phase& phase, std::int64_t amount) {
+      phase.starting = std::max(phase.starting, phase.beside + (init ? amount : 0));
+      phase.running += init ? 0 : amount;
+      phase.beside += kind == ContainerKind::sidecar ? amount : 0;
+      phase.starting = std::max(phase.starting, phase.running);
+    };
+    count(request_, share.request_mib);
+    count(limit_, share.limit_mib);
+    count(nano_, nano);
+  }
+
+  void write(DeviceCharge& charge) const {
+    charge.starting_mib = request_.starting;
+    charge.running_mib = request_.running;
+    charge.starting_limit_mib = limit_.starting;
+    charge.running_limit_mib = limit_.running;
+    charge.starting_nano = nano_.starting;
+    charge.running_nano = nano_.running;
+  }
+
+ private:
+  struct Phase {
+    std::int64_t starting = 0;
+    std::int64_t running = 0;
+    std::int64_t beside = 0;  // sidecars so far
+  };
+
+  Phase request_, limit_, nano_;
+};
+
+}  // namespace
+
 void Engine::Impl::on(const GrantAdopted& event) {
   const NodeId node = fleet.find_node(event.node);
   if (!id_of(event.workload.uid()).is_none() || node.is_none() || !fleet.present(node) ||
@@ -345,6 +390,7 @@ void Engine::Impl::on(const GrantAdopted& event) {
   }
   auto grant = std::make_unique<Grant>();
   std::map<DeviceId, DeviceCharge> charges;
+  std::map<DeviceId, AdoptedCharge> phases;
   for (const GrantAdopted::Share& share : event.shares) {
     const DeviceId device = fleet.find_device(share.uuid);
     const auto& containers = event.workload.request().containers();
@@ -361,14 +407,13 @@ void Engine::Impl::on(const GrantAdopted& event) {
     }
     DeviceCharge& charge = charges[device];
     charge.device = device;
-    charge.running_mib = charge.starting_mib = charge.running_mib + share.request_mib;
-    charge.running_limit_mib = charge.starting_limit_mib =
-        charge.running_limit_mib + share.limit_mib;
     const DeviceAsk& ask = containers[share.container].gpu;
+    phases[device].add(
+        containers[share.container].kind,
+        {.device = device, .request_mib = share.request_mib, .limit_mib = share.limit_mib},
+        ask.kind == AskKind::fraction ? ask.nano : 0);
     charge.exclusive = charge.exclusive || ask.is_exclusive();
     charge.mode = ask.mode;
-    charge.running_nano = charge.starting_nano =
-        charge.running_nano + (ask.kind == AskKind::fraction ? ask.nano : 0);
     charge.compute_milli +=
         need_on(ask, fleet.device(device).usable_mib(), fleet.node(node).gpu_replicas, 0).compute;
     auto container =
@@ -385,11 +430,16 @@ void Engine::Impl::on(const GrantAdopted& event) {
   grant->node = node;
   grant->state = event.confirmed ? GrantState::active : GrantState::granted;
   grant->adopted = true;
+  grant->foreign = event.workload.options().foreign;
   grant->granted_at = now;
   grant->cpu = event.workload.request().cpu();
   grant->ram = event.workload.request().ram();
-  for (const auto& [device, charge] : charges) {
+  for (auto& [device, charge] : charges) {
+    phases[device].write(charge);
     grant->charges.push_back(charge);
+    grant->starting = grant->starting || charge.starting_mib != charge.running_mib ||
+                      charge.starting_limit_mib != charge.running_limit_mib ||
+                      charge.starting_nano != charge.running_nano;
   }
   book_grant(id, std::move(grant));
   set_state(id, EntryState::granted, Cause::none);

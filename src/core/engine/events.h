@@ -96,7 +96,8 @@ struct WorkloadInitialized {
 };
 
 // A grant that exists already (found after a restart, or adopted). Booked as it is, also where the
-// books then exceed the device: what runs is left alone.
+// books then exceed the device: what runs is left alone. Shares are listed in the start order of
+// their containers; while init containers are among them the grant is starting.
 struct GrantAdopted {
   struct Share {
     std::uint32_t container = 0;

@@ -117,6 +117,9 @@ void Engine::Impl::evict_gang(WorkloadId head, Evicted::Rule rule, const std::st
   GangState& state = gangs_.at(head);
   set_gang_timer(state.stale_at, TimerKind::stale, head, std::nullopt);
   set_gang_timer(state.start_by, TimerKind::start, head, std::nullopt);
+  if (!config.evictions) {
+    return;
+  }
   leave_as_a_whole(head);
   for_members(head, [&](WorkloadId member) {
     if (at(member).holds() && !at(member).evicting) {

@@ -99,7 +99,7 @@ void fields(auto& io, Of<RequestSpec> auto& x) { io(x.cpu, x.ram, x.nodes, x.con
 
 void fields(auto& io, Of<WorkloadOptions> auto& x) {
   io(x.queue, x.priority, x.preemptible, x.restartable, x.backfill, x.preemption_delay);
-  io(x.max_run, x.queued_at, x.wait_timeout, x.confirm_within, x.policy);
+  io(x.max_run, x.queued_at, x.wait_timeout, x.confirm_within, x.policy, x.foreign);
 }
 
 void fields(auto& io, Of<SegmentRule> auto& x) { io(x.level, x.size); }
@@ -227,7 +227,7 @@ void fields(auto& io, Of<Notice> auto& x) { io(x.kind, x.device, x.workload, x.b
 void fields(auto& io, Of<EngineConfig> auto& x) {
   io(x.policy, x.policy_seed, x.max_sample_age, x.limit_overcommit_percent, x.device_cap);
   io(x.reservations, x.aging_step, x.aging_max, x.releasing_horizon, x.whole_foreign_max);
-  io(x.start_timeout, x.search_budget, x.exact_runners);
+  io(x.start_timeout, x.search_budget, x.exact_runners, x.evictions);
 }
 
 }  // namespace berth::core

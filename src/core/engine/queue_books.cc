@@ -33,7 +33,7 @@ bool Engine::Impl::is_preemptible(const WorkloadOptions& options) const {
 // what it asked for, so that grants and evictions change no entitlement.
 void Engine::Impl::set_demand(WorkloadId id, Charge demand) {
   Entry& entry = at(id);
-  if (!quotas.counting() || entry.demand == demand) {
+  if (!quotas.counting() || entry.options.foreign || entry.demand == demand) {
     return;
   }
   if (!entry.demand.parts.empty()) {
@@ -47,7 +47,7 @@ void Engine::Impl::set_demand(WorkloadId id, Charge demand) {
 }
 
 void Engine::Impl::book_queue(WorkloadId id, const Grant& grant) {
-  if (!quotas.counting()) {
+  if (!quotas.counting() || grant.foreign) {
     return;
   }
   Entry& entry = at(id);
@@ -73,10 +73,10 @@ Runner Engine::Impl::runner_of(WorkloadId id, const Grant& grant) const {
 }
 
 void Engine::Impl::unbook_queue(WorkloadId id) {
-  if (!quotas.counting()) {
+  Entry& entry = at(id);
+  if (!quotas.counting() || entry.options.foreign) {
     return;
   }
-  Entry& entry = at(id);
   quotas.remove(entry.leaf, entry.charge, entry.booking, entry.preemptible);
   entry.charge = {};
   entry.booked = false;

@@ -115,8 +115,40 @@ void Quotas::publish(DeviceClassId device_class) {
   tree.set_capacity(device_class, DimensionKind::compute, sum.compute);
 }
 
+namespace {
+
+// What other allocators have of a device.
+struct Peers {
+  std::int64_t count = 0;
+  std::int64_t mib = 0;
+  std::int64_t milli = 0;  // of the device, at most all of it
+  std::int64_t compute = 0;
+  bool whole = false;
+};
+
+Peers peers_on(const DeviceBook& book, std::int64_t usable_mib) {
+  Peers peers;
+  for (const Holding& holding : book.holdings) {
+    if (!holding.foreign) {
+      continue;
+    }
+    ++peers.count;
+    peers.mib += Memory::bytes(holding.request).ceil_mib();
+    peers.compute += holding.compute;
+    peers.whole = peers.whole || holding.exclusive;
+  }
+  if (usable_mib > 0) {
+    peers.mib = std::min(peers.mib, usable_mib);
+    peers.milli = (kWhole * peers.mib + usable_mib - 1) / usable_mib;
+  }
+  return peers;
+}
+
+}  // namespace
+
 // Ready devices count with what they hold less foreign use. The others count with what is granted
-// on them: their work counts in its queue, and must not eat what others may have elsewhere.
+// on them: their work counts in its queue, and must not eat what others may have elsewhere. What
+// other allocators hold is nobody's to divide.
 std::vector<Quotas::Contribution> Quotas::contributions_of(NodeId node) {
   std::vector<Contribution> parts;
   if (!fleet_.present(node)) {
@@ -129,14 +161,18 @@ std::vector<Quotas::Contribution> Quotas::contributions_of(NodeId node) {
     const DeviceBook& book = ledger_.book(id);
     const std::int64_t usable = kinds_[kind].usable_mib;
     Contribution part{.kind = kind};
+    const Peers peers = peers_on(book, usable);
     if (!fleet_.device(id).mig_enabled && usable > 0) {
       if (node_ready && face.blocked == Cause::none) {
-        part.mib = std::max<std::int64_t>(0, usable - Memory::bytes(book.foreign).ceil_mib());
-        part.milli = part.compute = kWhole;
-      } else if (!book.holdings.empty()) {
-        part.mib = std::min(usable, Memory::bytes(book.requests).floor_mib());
+        part.mib =
+            std::max<std::int64_t>(0, usable - Memory::bytes(book.foreign).ceil_mib() - peers.mib);
+        part.milli = kWhole - peers.milli;
+        part.compute = std::max<std::int64_t>(0, kWhole - peers.compute);
+      } else if (!peers.whole && std::ssize(book.holdings) > peers.count) {
+        part.mib = std::clamp<std::int64_t>(Memory::bytes(book.requests).floor_mib() - peers.mib, 0,
+                                            usable);
         part.milli = kWhole * part.mib / usable;
-        part.compute = std::min<std::int64_t>(kWhole, book.compute);
+        part.compute = std::clamp<std::int64_t>(book.compute - peers.compute, 0, kWhole);
         if (face.use == DeviceUse::whole) {
           part.milli = part.compute = kWhole;
         }

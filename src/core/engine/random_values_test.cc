@@ -109,6 +109,7 @@ Workload RandomValues::workload() {
   options.queued_at = maybe([this] { return Time(number()); });
   options.wait_timeout = maybe([this] { return Duration(number()); });
   options.confirm_within = maybe([this] { return Duration(number()); });
+  options.foreign = flip();
   options.policy = maybe([this] { return text(); });
   options.restartable = flip();
   options.backfill = flip();
@@ -179,7 +180,8 @@ EngineConfig RandomValues::config() {
           .whole_foreign_max = maybe([this] { return Memory::bytes(number()); }),
           .start_timeout = maybe([this] { return Duration(number()); }),
           .search_budget = number(),
-          .exact_runners = number()};
+          .exact_runners = number(),
+          .evictions = flip()};
 }
 
 DeviceObserved RandomValues::observation() {

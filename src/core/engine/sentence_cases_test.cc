@@ -229,6 +229,21 @@ std::vector<Case> of_states_of_devices() {
          w.apply(NodeUpserted{changed([](Node&, Device& d) { d.cordoned = true; })});
          w.submit("x", some());
        }},
+      {Cause::device_held_by_peer,
+       "needs 4096 MiB on one GPU; the 1 node has no device left for it (n0/GPU-n00 is held by "
+       "another scheduler)",
+       [](World& w) {
+         w.apply(NodeUpserted{node_of("n0", 1)});
+         WorkloadOptions options;
+         options.foreign = true;
+         RequestSpec spec;
+         spec.containers.push_back({.gpu = DeviceAsk::whole_devices(1)});
+         w.apply(GrantAdopted{
+             .workload = Workload::task("peer", Request::create(spec).value(), options),
+             .node = "n0",
+             .shares = {{.uuid = "GPU-n00", .request_mib = 1, .limit_mib = 1}}});
+         w.submit("x", some());
+       }},
       {Cause::stale_observation,
        "needs 4096 MiB on one GPU; the last sample of n0/GPU-n00 is 45 s old; at most 30 s are "
        "allowed",

@@ -25,6 +25,9 @@ std::string Sentence::of_devices() const {
       return fmt::format("{} no healthy device left for it ({})", no_such, example("is unhealthy"));
     case Cause::device_cordoned:
       return fmt::format("{} no device open for it ({})", no_such, example("is cordoned"));
+    case Cause::device_held_by_peer:
+      return fmt::format("{} no device left for it ({})", no_such,
+                         example("is held by another scheduler"));
     case Cause::stale_observation: return stale_observation();
     case Cause::share_below_minimum:
       return fmt::format("that is less than 1 MiB on {} ({})", plural(std::ssize(saying_), "node"),

@@ -20,7 +20,6 @@ const std::set<Cause>& without_a_world() {
                                       Cause::wait_timed_out,
                                       Cause::search_budget,
                                       Cause::unequal_devices,
-                                      Cause::device_held_by_peer,
                                       Cause::contradictory_constraint,
                                       Cause::gated,
                                       Cause::back_off,

@@ -376,7 +376,8 @@ bool Trial::would_claim(WorkloadId id) {
   if (id == who_ && last_) {
     return false;  // not by what was changed
   }
-  if (!engine_.quotas.active() || !engine_.may_claim(id) || engine_.is_delayed(one)) {
+  if (!engine_.quotas.active() || !engine_.config.evictions || !engine_.may_claim(id) ||
+      engine_.is_delayed(one)) {
     return false;
   }
   if (!placed_.empty() || ++claims_asked_ > kMostClaims) {

@@ -25,8 +25,8 @@ Result<void> Engine::Impl::verify_queues() const {
     if (entry.state == EntryState::free || entry.state == EntryState::ended) {
       continue;
     }
-    if (entry.holds() != entry.booked ||
-        (entry.holds() && entry.charge != quotas.charge_of(*entry.grant))) {
+    if ((entry.holds() && !entry.grant->foreign) != entry.booked ||
+        (entry.booked && entry.charge != quotas.charge_of(*entry.grant))) {
       return broken(fmt::format("workload {}: its queue has another charge booked than its grant",
                                 entry.uid));
     }

@@ -56,6 +56,7 @@ struct Holding {
   bool promised = false;
   bool mutex = false;  // it starts only on a device without grants
   bool adopted = false;
+  bool foreign = false;  // another allocator's
   bool releasing = false;
 };
 

@@ -117,6 +117,7 @@ DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
   std::int64_t nano = book.nano;
   std::int64_t compute = book.compute;
   std::int64_t grants = 0;
+  bool peer = false;
   DeviceFace face;
   for (const Holding& holding : book.holdings) {
     if (gone(holding)) {
@@ -127,6 +128,7 @@ DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
       continue;
     }
     ++grants;
+    peer = peer || (holding.foreign && holding.exclusive);
     // An adopted share may stand beside a whole grant; the device is still not to be shared.
     if (face.use != DeviceUse::whole) {
       face.use = holding.exclusive ? DeviceUse::whole : DeviceUse::shared;
@@ -138,6 +140,9 @@ DeviceFace Ledger::face_of(DeviceId id, const Gone& gone) const {
   const std::int64_t usable = book.usable;
   face.usable = usable;
   face.blocked = blocked_cause(device, book, now_);
+  if (face.blocked == Cause::none && peer) {
+    face.blocked = Cause::device_held_by_peer;
+  }
   // Foreign use is below nothing where it is supposed that memory of grants comes free.
   face.headroom = std::max<std::int64_t>(0, std::min(usable, usable - book.foreign - charged));
   face.limit_room =
@@ -313,6 +318,7 @@ void Ledger::book(WorkloadId workload, const Grant& grant) {
     holding.compute = charge.compute_milli;
     holding.exclusive = charge.exclusive;
     holding.adopted = grant.adopted;
+    holding.foreign = grant.foreign;
     holding.promised = grant.state == GrantState::promised;
     holding.releasing = grant.state == GrantState::releasing;
     book.holdings.push_back(holding);

@@ -34,6 +34,9 @@ struct WorkloadOptions {
       std::nullopt;  // an unconfirmed grant returns to the pool after this
   std::optional<std::string> policy =
       std::nullopt;  // how its place is chosen, as in `berth policies`; empty = as its queue says
+  // Somebody else decided it and it runs: adopted, never submitted. It counts in no queue and is
+  // never asked to leave; devices that it has whole are told as held by a peer.
+  bool foreign = false;
   bool operator==(const WorkloadOptions&) const = default;
 };
 
@@ -107,6 +110,7 @@ struct Grant {
   GrantState state = GrantState::granted;
   bool starting = false;  // init containers still run: the starting charge counts
   bool adopted = false;   // found running, not decided here: it may break the rules
+  bool foreign = false;   // WorkloadOptions::foreign
   Isolation isolation = Isolation::advisory;
   Time granted_at;
   Milli cpu;
