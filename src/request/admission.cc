@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "request/pod_keys.h"
+#include "request/slot.h"
 
 namespace berth::request {
 
@@ -72,14 +73,17 @@ bool is_protected_env(std::string_view name) {
          name == "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" || name == "CUDA_MPS_PIPE_DIRECTORY";
 }
 
-// What our own webhook injects: a reference to an annotation that only the scheduler writes.
-bool is_own_reference(const EnvWord& env) {
-  return env.field_path.starts_with("metadata.annotations['berth.dev/");
+// What our own webhook injects: a reference to the container's own annotation, which only the
+// scheduler writes. That of another container, or to any other key, would give more than was asked.
+bool is_own_reference(const EnvWord& env, std::string_view container) {
+  return std::ranges::any_of(kInjectedEnv, [&](const InjectedEnv& own) {
+    return env.name == own.name && env.field_path == slot_reference(container, own.field);
+  });
 }
 
 void check_env(const ContainerWords& container, bool has_share, Findings& findings) {
   for (const EnvWord& env : container.env) {
-    if (is_own_reference(env)) continue;
+    if (is_own_reference(env, container.name)) continue;
     const std::string value = env.field_path.empty() ? env.value : env.field_path;
     if (env.name == "NVIDIA_VISIBLE_DEVICES") {
       const bool hides = env.field_path.empty() && (env.value == "void" || env.value == "none");

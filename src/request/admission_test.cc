@@ -124,8 +124,12 @@ TEST(Admission, TakesItsOwnEnvironmentBack) {
       {"NVIDIA_VISIBLE_DEVICES", "", "metadata.annotations['berth.dev/main.devices']"},
       {"NVIDIA_GPU_MEMORY_LIMIT", "", "metadata.annotations['berth.dev/main.memory-limit-mib']"}};
   EXPECT_THAT(codes_of(pod), IsEmpty());
-  pod.words().containers[0].env = {{"NVIDIA_VISIBLE_DEVICES", "", "metadata.annotations['mine']"}};
-  EXPECT_THAT(codes_of(pod), ElementsAre("ProtectedEnv"));
+  for (const char* path : {"metadata.annotations['mine']", "metadata.annotations['berth.dev/mine']",
+                           "metadata.annotations['berth.dev/other.devices']",
+                           "metadata.annotations['berth.dev/main.memory-limit-mib']"}) {
+    pod.words().containers[0].env = {{"NVIDIA_VISIBLE_DEVICES", "", path}};
+    EXPECT_THAT(codes_of(pod), ElementsAre("ProtectedEnv")) << path;
+  }
 }
 
 TEST(Admission, ReportsItsErrorsTogetherWithTheGrammars) {

@@ -143,7 +143,8 @@ TEST(ReadPod, ReadsWhatTheKubeletGaveWhereItGivesResources) {
 
 TEST(ReadPod, NamesTheFeaturesThatANodeMustDeclare) {
   const auto pod = pod_of(R"({"hostNetwork":true,"hostUsers":false,"containers":[{"name":"a",
-    "restartPolicyRules":[{"action":"RestartAllContainers"},{"action":"RestartAllContainers"}]}]})");
+    "restartPolicyRules":[{"action":"RestartAllContainers"},
+     {"action":"RestartAllContainers"}]}]})");
   ASSERT_TRUE(pod.ok());
   EXPECT_THAT(pod->required_features, ElementsAre("RestartAllContainersOnContainerExits",
                                                   "UserNamespacesHostNetworkSupport"));
@@ -159,7 +160,8 @@ TEST(ReadPod, NamesEveryHardRuleThatNobodyCanEvaluate) {
     "topologySpreadConstraints":[
       {"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"Sometimes"},
       {"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule","nodeTaintsPolicy":"X"},
-      {"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"ScheduleAnyway","nodeTaintsPolicy":"X"}]})");
+      {"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"ScheduleAnyway",
+       "nodeTaintsPolicy":"X"}]})");
   ASSERT_TRUE(pod.ok());
   EXPECT_THAT(pod->unsupported,
               ElementsAre("spec.volumes[disk].iscsi", "spec.affinity.nodeAffinity (operator Near)",
