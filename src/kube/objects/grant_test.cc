@@ -27,7 +27,8 @@ using testing::Pair;
 constexpr std::string_view kExample =
     R"({"containers":[{"devices":[{"limitMiB":40779,"requestMiB":20389,)"
     R"("uuid":"GPU-11111111-2222-3333-4444-555555555555"}],"exclusive":false,"kind":"app",)"
-    R"("mode":"time-slicing","name":"main","nano":250000000}],"id":"g-0000001f","node":"n1","v":1})";
+    R"("mode":"time-slicing","name":"main","nano":250000000}],"id":"g-0000001f","node":"n1",)"
+    R"("v":1})";
 
 GrantRecord example() {
   return {.id = "g-0000001f",
