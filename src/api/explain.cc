@@ -108,8 +108,9 @@ Value explain_value(const lease::Service& service, const lease::Ask& ask, const 
                            : core::outcome_name(verdict.outcome));
   const std::string_view name = lease::reason_name(reason);
   value.set("reason", name.empty() ? Value() : Value(name));
-  value.set("message", verdict.summary.empty() && lease != nullptr ? Value(lease->message)
-                                                                   : Value(verdict.summary));
+  value.set("message", lease == nullptr          ? Value(verdict.summary)
+                       : verdict.summary.empty() ? Value(lease->message)
+                                                 : Value(message_of(service, *lease, verdict)));
   if (lease != nullptr) {
     const auto position = service.position(*lease, verdict);
     value.set("position", position.has_value() ? Value(position->index) : Value());

@@ -124,15 +124,6 @@ Value queue_value(const lease::Service& service, const Lease& lease, const core:
   return value;
 }
 
-std::string message_of(const lease::Service& service, const Lease& lease,
-                       const std::optional<core::Verdict>& verdict) {
-  if (!verdict.has_value()) {
-    return lease.message;
-  }
-  const std::string bursts = service.bursts_in_the_way(lease);
-  return bursts.empty() ? verdict->summary : verdict->summary + "; " + bursts;
-}
-
 Value executor_config(const Lease& lease, const Value& gpu_device) {
   Result<Value> config = json::parse(lease.ask.kaapana);
   if (!config || !config->is_object()) {
@@ -145,6 +136,15 @@ Value executor_config(const Lease& lease, const Value& gpu_device) {
 }
 
 }  // namespace
+
+std::string message_of(const lease::Service& service, const Lease& lease,
+                       const std::optional<core::Verdict>& verdict) {
+  if (!verdict.has_value()) {
+    return lease.message;
+  }
+  const std::string bursts = service.bursts_in_the_way(lease);
+  return bursts.empty() ? verdict->summary : verdict->summary + "; " + bursts;
+}
 
 Value environment(const lease::Service& service, const Lease& lease, GuardHouse* guards) {
   Value env = json::object();

@@ -37,6 +37,9 @@ json::Value lease_value(const lease::Service& service, const lease::Lease& lease
                         GuardHouse* guards);
 json::Value device_value(const lease::Device& device);
 json::Value queues_value(const lease::Service& service);
+// Why it waits, and whose burst is in its way; of what has ended, why it has.
+std::string message_of(const lease::Service& service, const lease::Lease& lease,
+                       const std::optional<core::Verdict>& verdict);
 // 3.5: per device, what would help, and the verdict of queues 9.1 as `detail`.
 json::Value explain_value(const lease::Service& service, const lease::Ask& ask,
                           const lease::Lease* lease, const core::Verdict& verdict, lease::Now now);

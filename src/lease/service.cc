@@ -464,10 +464,10 @@ void Service::settle(Now now) {
 
 // A grant of which nobody has heard.
 void Service::wait_again(Lease& lease, std::string_view why, Now now) {
-  run(core::GrantLost{.uid = lease.id, .why = std::string(why), .requeue = true}, now);
   if (!holds(lease.state)) {
     return;
   }
+  // Before the engine is told: a lease that waits has lost nothing when its grant is taken back.
   lease.proof.reset();
   lease.renew_by.reset();
   lease.node.clear();
@@ -477,8 +477,11 @@ void Service::wait_again(Lease& lease, std::string_view why, Now now) {
   lease.heard_by = now.time + config_.silence;
   count_waiting(lease, 1);
   lease.state = State::waiting;
-  lease.reason = waiting_reason(engine_->cause(lease.id));
-  changed(lease);
+  run(core::GrantLost{.uid = lease.id, .why = std::string(why), .requeue = true}, now);
+  if (lease.state == State::waiting) {  // else it has found another place
+    lease.reason = waiting_reason(engine_->cause(lease.id));
+    changed(lease);
+  }
 }
 
 void Service::undo(Now now) {

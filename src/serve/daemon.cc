@@ -323,6 +323,7 @@ void Daemon::Impl::finish_batch() {
       guards.balance(*service);
       if (service->granted_in_batch()) {
         service->count_uses(guards.uses(*service), clock.now());
+        guards.balance(*service);  // who was not granted after all is still in want
       }
     }
     lease::Batch batch = service->take_batch();

@@ -110,19 +110,16 @@ void Guards::ended(const std::string& lease) {
 
 namespace {
 
-// The smallest claim, in MiB, that waits for memory of a device which it could have without bursts.
-std::int64_t waiting_claim(const lease::Service& service, std::int64_t free_without_bursts) {
-  std::int64_t smallest = 0;
-  for (const std::uint64_t number : service.live()) {
+// Whether a claim waits for memory of a device which it could have without bursts.
+bool is_wanted(const lease::Service& service, const core::Device& device,
+               std::int64_t free_without_bursts) {
+  return std::ranges::any_of(service.live(), [&](std::uint64_t number) {
     const lease::Lease& lease = service.lease(number);
     const core::DeviceAsk& gpu = lease.ask.gpu();
-    if (lease.state == lease::State::waiting && lease.reason == lease::Reason::no_room &&
-        gpu.kind == core::AskKind::memory && gpu.mib <= free_without_bursts &&
-        (smallest == 0 || gpu.mib < smallest)) {
-      smallest = gpu.mib;
-    }
-  }
-  return smallest;
+    return lease.state == lease::State::waiting && lease.reason == lease::Reason::no_room &&
+           gpu.is_share() &&
+           core::request_mib_on(gpu, device.usable_mib(), 0) <= free_without_bursts;
+  });
 }
 
 }  // namespace
@@ -157,8 +154,7 @@ void Guards::balance(const lease::Service& service) {
     const std::int64_t free_mib = std::max<std::int64_t>(
         Memory::bytes(book.usable - book.foreign - book.requests).floor_mib(), 0);
     // Room that a waiting claim could have is not lent out.
-    const bool wanted = waiting_claim(service, free_mib) > 0;
-    std::int64_t left = wanted ? 0 : free_mib;
+    std::int64_t left = is_wanted(service, fleet.device(device), free_mib) ? 0 : free_mib;
     std::int64_t sharers = static_cast<std::int64_t>(bursters.size());
     std::ranges::sort(bursters, {}, [](const Burster& one) { return one.limit - one.request; });
     for (const Burster& one : bursters) {

@@ -98,6 +98,31 @@ TEST(ServeDisk, AFullDiskGrantsNothingLosesNothingAndNeedsNoRestart) {
   }
 }
 
+TEST(ServeDisk, WhoIsGrantedWhatCannotBeWrittenDownWaitsOnInItsPlace) {
+  const Folder folder;
+  Disk disk;
+  const Served served(folder.path(), &disk);
+  ASSERT_TRUE(served.ready());
+  const json::Value a = parsed(served.call("POST", "/v1/leases", reserve_body("a", 9000)));
+  const json::Value w = parsed(served.call("POST", "/v1/leases", reserve_body("w", 9000)));
+  const json::Value behind = parsed(served.call("POST", "/v1/leases", reserve_body("v", 9000)));
+  ASSERT_EQ(behind.text("state"), "waiting");
+  disk.weather().error = ENOSPC;
+  const std::string release = fmt::format("/v1/leases/{}/release", a.text("id"));
+  EXPECT_EQ(served.call("POST", release, "{}")->status, 503);
+  const auto state = [&served](const json::Value& lease) {
+    const std::string path = "/v1/leases/" + std::string(lease.text("id"));
+    return std::string(parsed(served.call("GET", path, "")).text("state"));
+  };
+  disk.weather().error = 0;
+  for (int i = 0; i < 500 && state(w) != "granted"; ++i) {
+    static_cast<void>(served.call("POST", release, "{}"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(state(w), "granted");
+  EXPECT_EQ(state(behind), "waiting");
+}
+
 TEST(ServeDisk, OnASlowDiskWhatArrivesMeanwhileSharesOneSync) {
   const Folder folder;
   Disk disk;
