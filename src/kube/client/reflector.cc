@@ -19,6 +19,7 @@ namespace {
 
 constexpr Duration kShort{1'000};  // a stream that ends sooner without an event has failed
 constexpr Duration kListTimeout{120'000};
+constexpr int kMostFutures = 3;
 constexpr Duration kBeyondDeadline{30'000};  // after the server's own end of a watch
 
 // 0: not a number.
@@ -118,6 +119,7 @@ struct Reflector::Impl final : StreamSink {
   void after_good_end();
   void after_refusal(const Answer& answer);
   void lose_history(std::string_view why);
+  void forget_versions();
   void pause(Duration delay);
   void fail(std::string_view why, Duration asked = {});
   void say(std::string_view what);
@@ -146,6 +148,7 @@ struct Reflector::Impl final : StreamSink {
   Timers::Id timer = 0;
   Time opened;
   bool had_event = false;
+  int futures = 0;  // in a row: times that the server did not know our version yet
   FrameSplitter frames;
   std::optional<ListSplitter> list;
   std::string key;
@@ -380,6 +383,7 @@ void Reflector::Impl::end_reading(std::string at) {
     if (state == State::stopped) return;
   }
   figures.live = true;
+  futures = 0;
   backoff.reset();
   said.clear();
   if (!figures.synced) {
@@ -423,6 +427,8 @@ void Reflector::Impl::after_refusal(const Answer& answer) {
     if (need_reading) any_version = true;
     return lose_history(describe(answer));
   }
+  if (answer.status == 504 && ++futures >= kMostFutures) return forget_versions();
+  if (answer.status != 504) futures = 0;
   const bool no_such_protocol = answer.status >= 400 && answer.status < 500 &&
                                 answer.status != 401 && answer.status != 403 &&
                                 answer.status != 404 && answer.status != 429;
@@ -440,6 +446,18 @@ void Reflector::Impl::lose_history(std::string_view reason) {
   say(fmt::format("{} is read anew: {}", options.path, reason));
   if (!again && backoff.failures() == 0) return open();
   pause(backoff.next());
+}
+
+// The server will never reach our version: its store was put back to an earlier state. What it has
+// now counts, however low its versions.
+void Reflector::Impl::forget_versions() {
+  futures = 0;
+  version.clear();
+  version_number = 0;
+  for (auto& [name, it] : known)
+    it.version = 0;
+  any_version = true;
+  lose_history("its versions are behind those seen before");
 }
 
 void Reflector::Impl::fail(std::string_view reason, Duration asked) {
