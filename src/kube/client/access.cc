@@ -52,8 +52,7 @@ Result<Access> from_files(const std::vector<std::string>& paths, bool may_be_mis
     std::string names;
     for (const std::string& path : paths)
       names += (names.empty() ? "" : ", ") + path;
-    return Error(ErrorCode::not_found,
-                 fmt::format("there is no kubeconfig: {} does not exist", names));
+    return Error(ErrorCode::not_found, fmt::format("there is no kubeconfig at {}", names));
   }
   return read_kubeconfig(files, options.context);
 }

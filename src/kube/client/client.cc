@@ -274,7 +274,7 @@ void RealClient::ended(std::size_t lane, const Channel::Ended& end) {
   Answer answer = exchange.answer(end.curl_result);
   answer.sent = job->sent;
   const bool timed_out = exchange.timed_out(end.curl_result);
-  const bool mute = timed_out && lines_[lane].heard() == job->heard_when_sent;
+  const bool mute = timed_out && !job->sign_of_life && lines_[lane].heard() == job->heard_when_sent;
   if (answer.outcome == Outcome::answered) {
     ++figures_.answers;
     ++lines_[lane].heard();  // an answer without a body, too

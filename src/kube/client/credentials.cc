@@ -197,7 +197,14 @@ class KeptCredentials final : public Credentials {
   }
 
   Result<void> take(Result<ExecCredential> credential) {
-    TRY(plugin_, std::move(credential));
+    TRY(ExecCredential fresh, std::move(credential));
+    if (fresh.expires_us.value_or(timers_.clock().wall_us() + 1) <= timers_.clock().wall_us()) {
+      return Error(ErrorCode::unavailable,
+                   fmt::format("the credential plug-in {} printed a credential that ended on {}; "
+                               "check it and the clock",
+                               access_.identity.exec->command, day_and_minute(*fresh.expires_us)));
+    }
+    plugin_ = std::move(fresh);
     plugin_answered_ = timers_.clock().now();
     TRY(CredentialSet set, make_set());
     current_ = std::make_shared<const CredentialSet>(std::move(set));
