@@ -40,6 +40,7 @@ void Service::put_node(core::Node node, Now now) {
 }
 
 void Service::observe(const gpu::Report& report, Now now) {
+  run(core::TimeReached{}, now);  // samples grow old also where a report brings nothing new
   if (!report.up) {
     why_down_ = report.why_down;
     if (source_up_) {
