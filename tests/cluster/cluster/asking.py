@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 import time
 
 
@@ -10,7 +11,7 @@ class KeeperError(Exception):
 
 
 class Asking:
-    """A connection to the keeper behind a Unix socket. For one thread."""
+    """A connection to the keeper behind a Unix socket; threads take turns."""
 
     def __init__(self, path, seconds=10):
         self.path = path
@@ -27,11 +28,13 @@ class Asking:
                     raise KeeperError(f"nobody keeps {path}: {error}") from None
                 time.sleep(0.01)
         self.stream = self.socket.makefile("rb")
+        self.lock = threading.Lock()
 
     def ask(self, op, **fields):
         try:
-            self.socket.sendall(json.dumps({"op": op, **fields}).encode() + b"\n")
-            line = self.stream.readline()
+            with self.lock:
+                self.socket.sendall(json.dumps({"op": op, **fields}).encode() + b"\n")
+                line = self.stream.readline()
         except OSError as error:
             raise KeeperError(f"the keeper of {self.path} is gone: {error}") from None
         if not line:
@@ -41,9 +44,9 @@ class Asking:
             raise KeeperError(answer["error"])
         return answer
 
-    def start(self, name, argv, log, env=None, fds=()):
-        """Starts a program; its pid as the keeper sees it. `fds`: those of the keeper that it inherits."""
-        return self.ask("start", name=name, argv=[str(a) for a in argv], log=str(log), env=env or {}, fds=list(fds))["pid"]
+    def start(self, name, argv, log, env=None):
+        """Starts a program; its pid as the keeper sees it."""
+        return self.ask("start", name=name, argv=[str(a) for a in argv], log=str(log), env=env or {})["pid"]
 
     def signal(self, name, number):
         self.ask("signal", name=name, signal=int(number))
@@ -51,6 +54,9 @@ class Asking:
     def wait(self, name, seconds=20):
         """The exit status, 128 + N after signal N; nothing if it still runs then."""
         return self.ask("wait", name=name, seconds=seconds)["status"]
+
+    def listens(self, port):
+        return self.ask("connect", port=port)["accepted"]
 
     def programs(self):
         return self.ask("list")["programs"]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 ADDRESS = "10.99.0.1"
 GATEWAY = "10.99.0.254"
+SERVICE = "10.0.0.1"  # of the service `kubernetes`: KUBERNETES_SERVICE_HOST of every pod
 
 
 def run(*command):
@@ -108,6 +109,7 @@ def outer(arguments):
 def inner(arguments):
     """As process 1 of the box."""
     run("ip", "link", "set", "lo", "up")
+    run("ip", "address", "add", f"{SERVICE}/32", "dev", "lo")
     run("ip", "link", "add", "d0", "type", "veth", "peer", "name", "d1")
     for interface in ("d0", "d1"):
         run("ip", "link", "set", interface, "up")

@@ -70,8 +70,9 @@ class ControlPlane:
         self.keep, self.controllers, self.flags, self.audit = keep, controllers, list(flags), audit or AUDIT
         self.ports = {}
         self.users = {}
-        self.keeper = None
-        self.process = None
+        self.keeper = None  # starts what belongs to the cluster
+        self.outside = None  # starts what runs beside it: the same, unless the cluster is in a box
+        self.processes = []
         self.admin = None
         self.clients = []
 
@@ -132,37 +133,37 @@ class ControlPlane:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def _keep(self):
-        path = self.folder / "keeper.sock"
+        self.keeper = self.outside = self.start_keeper("keeper")
+
+    def start_keeper(self, name, wrap=lambda command: command, last=True):
+        """Starts a keeper. `wrap`: makes the command that starts it in a box. `last`: the folder is deleted after it."""
+        path = self.folder / f"{name}.sock"
         path.unlink(missing_ok=True)
-        command = self.keeper_command([sys.executable, "-B", str(HERE / "keeper.py"), "--socket", str(path)])
-        with (self.folder / "keeper.log").open("ab") as log:
-            tied = ["--tied", *(["--remove", str(self.folder)] if self.temporary else [])]
-            self.process = subprocess.Popen(command if self.keep else [*command, *tied], stdout=log, stderr=log,
-                                            stdin=subprocess.DEVNULL if self.keep else subprocess.PIPE,
-                                            start_new_session=True, pass_fds=self.keeper_fds())
-        self.keeper = Asking(path)
-
-    def keeper_command(self, command):
-        return command
-
-    def keeper_fds(self):
-        return ()
+        command = wrap([sys.executable, "-B", str(HERE / "keeper.py"), "--socket", str(path)])
+        if not self.keep:
+            command += ["--tied", *(["--remove", str(self.folder)] if self.temporary and last else [])]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True,
+                                       stdin=subprocess.DEVNULL if self.keep else subprocess.PIPE)
+        self.processes.append(process)
+        return Asking(path)
 
     def end(self):
         """Ends every program, and deletes the folder if it was made here."""
         for client in self.clients:
             client.close()
-        if self.keeper is not None:
+        for keeper in dict.fromkeys((self.keeper, self.outside)):
             try:
-                self.keeper.end()
+                if keeper is not None:
+                    keeper.end()
             except KeeperError:
-                pass  # it has ended by itself; the process is waited for below
-            self.keeper = None
-        if self.process is not None:
-            if self.process.stdin:
-                self.process.stdin.close()
-            self.process.wait(timeout=60)
-            self.process = None
+                pass  # it has ended by itself; its process is waited for below
+        self.keeper = self.outside = None
+        for process in self.processes:
+            if process.stdin:
+                process.stdin.close()
+            process.wait(timeout=60)
+        self.processes.clear()
         self.clean()
         if self.temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -183,7 +184,7 @@ class ControlPlane:
     def attach(self):
         """Takes over what another process has started in this folder with `keep`. KeeperError if nobody keeps it any more."""
         self.load_from_folder()
-        self.keeper = Asking(self.folder / "keeper.sock", seconds=1)
+        self.keeper = self.outside = Asking(self.folder / "keeper.sock", seconds=1)
         self.admin = self.client(self.server, certificate=self.admin_certificate)
         return self
 
@@ -200,21 +201,24 @@ class ControlPlane:
     def log(self, name):
         return self.folder / f"{name}.log"
 
-    def launch(self, name, argv, env=None, fds=()):
-        return self.keeper.start(name, argv, self.log(name), env, fds)
+    def launch(self, name, argv, env=None, outside=False):
+        return self.keeper_of(outside).start(name, argv, self.log(name), env)
 
-    def kill(self, name, number=signal.SIGKILL, wait=True):
+    def keeper_of(self, outside):
+        return self.outside if outside else self.keeper
+
+    def kill(self, name, number=signal.SIGKILL, wait=True, outside=False):
         """As by kill -9; `SIGSTOP` and `SIGCONT` pause and resume, without waiting."""
-        self.keeper.signal(name, number)
+        self.keeper_of(outside).signal(name, number)
         if wait and number not in (signal.SIGSTOP, signal.SIGCONT):
-            return self.keeper.wait(name)
+            return self.keeper_of(outside).wait(name)
         return None
 
-    def ready(self, name, check):
+    def ready(self, name, check, outside=False):
         """Waits until `check()` is true while the program runs."""
         deadline = time.monotonic() + START_SECONDS
         while not check():
-            status = self.keeper.programs()[name]["status"]
+            status = self.keeper_of(outside).programs()[name]["status"]
             if status is not None or time.monotonic() > deadline:
                 why = f"ended with {status}" if status is not None else f"is not ready after {START_SECONDS} s"
                 raise StartFailed(f"{name} {why}:\n{tail(self.log(name))}")
@@ -227,17 +231,7 @@ class ControlPlane:
                              f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
                              f"--initial-cluster=test={peer}", "--log-level=warn"])
 
-        def healthy():
-            connection = http.client.HTTPConnection("127.0.0.1", self.ports["etcd"], timeout=2)
-            try:
-                connection.request("GET", "/health")
-                return connection.getresponse().status == 200
-            except OSError:
-                return False
-            finally:
-                connection.close()
-
-        self.ready("etcd", healthy)
+        self.ready("etcd", lambda: self.keeper.listens(self.ports["etcd"]))
 
     def api_server_flags(self, port, audit_log):
         key, public = self.signing
@@ -260,11 +254,15 @@ class ControlPlane:
     def start_witness(self):
         """A second API server on the same etcd, for whoever watches while the first is restarted. A client of it."""
         self.ports["witness"] = free_port()
+        self.expose(self.ports["witness"])
         self.launch("witness", [self.paths["kube-apiserver"],
                                 *self.api_server_flags(self.ports["witness"], self.folder / "witness-audit.log")])
         witness = self.client(f"https://127.0.0.1:{self.ports['witness']}", certificate=self.admin_certificate)
         self.ready("witness", lambda: self.answers(witness))
         return witness
+
+    def expose(self, port):
+        """Makes a port of the cluster reachable on this machine. It is: there is no box."""
 
     @staticmethod
     def answers(api):
@@ -317,7 +315,8 @@ class ControlPlane:
 
     def kubectl(self, *arguments, check=True, kubeconfig=None):
         """Standard output of kubectl, as the administrator unless there is another kubeconfig."""
-        done = subprocess.run([program("kubectl"), "--kubeconfig", kubeconfig or self.kubeconfig("admin"), *arguments],
+        done = subprocess.run([program("kubectl"), "--kubeconfig", kubeconfig or self.kubeconfig("admin"),
+                               "--cache-dir", self.folder / "kubectl", *arguments],
                               capture_output=True, text=True, check=False)
         if check and done.returncode != 0:
             raise AssertionError(f"kubectl {' '.join(arguments)}: {done.returncode}\n{done.stderr}")

@@ -59,8 +59,8 @@ class FaultProxy:
         pki = plane.authority.folder
         plane.launch(self.name, [program("faultproxy"), f"--listen=127.0.0.1:{self.port}",
                                  f"--control=127.0.0.1:{self.control_port}", f"--upstream={plane.server}", f"--ca={plane.ca}",
-                                 f"--cert={pki}/server.crt", f"--key={pki}/server.key", f"--seed={seed}"])
-        plane.ready(self.name, self._answers)
+                                 f"--cert={pki}/server.crt", f"--key={pki}/server.key", f"--seed={seed}"], outside=True)
+        plane.ready(self.name, self._answers, outside=True)
 
     def _answers(self):
         try:
@@ -77,7 +77,7 @@ class FaultProxy:
         self.end()
 
     def end(self):
-        self.plane.kill(self.name)
+        self.plane.kill(self.name, outside=True)
 
     def kubeconfig(self, user="scheduler"):
         return self.plane.kubeconfig(user, self.server)

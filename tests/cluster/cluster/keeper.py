@@ -1,12 +1,13 @@
 """Starts the programs of a cluster and ends them, whatever happens to whoever asked for them.
 
-    python3 -B keeper.py --socket PATH [--tied] [--remove FOLDER] [--fd N]
+    python3 -B keeper.py --socket PATH [--tied] [--remove FOLDER]
 
 One process per cluster. It is asked over a Unix socket, one JSON object per line, one answer per line:
 
-    {"op": "start", "name": N, "argv": [...], "env": {...}, "log": FILE, "fds": [...]}    -> {"pid": P}
+    {"op": "start", "name": N, "argv": [...], "env": {...}, "log": FILE}    -> {"pid": P}
     {"op": "signal", "name": N, "signal": 9}                                -> {}
     {"op": "wait", "name": N, "seconds": S}                                 -> {"status": X}, null while it runs
+    {"op": "connect", "port": P}                                            -> {"accepted": true} if somebody listens there
     {"op": "list"}                                                          -> {"programs": {N: {"pid", "status"}}}
     {"op": "end"}                                                           -> {} when all have ended; then it ends too
 
@@ -100,6 +101,8 @@ class Keeper:
         if op == "wait":
             self.waiting.append((connection, request["name"], time.monotonic() + request["seconds"]))
             return None
+        if op == "connect":
+            return {"accepted": self.connect(request["port"])}
         if op == "list":
             return {"programs": {n: {"pid": p.pid, "status": p.status} for n, p in self.programs.items()}}
         if op == "end":
@@ -124,8 +127,6 @@ class Keeper:
                 os.dup2(nothing, 0)
                 os.dup2(log, 1)
                 os.dup2(log, 2)
-                for fd in request.get("fds", ()):
-                    os.set_inheritable(fd, True)
                 os.execvpe(request["argv"][0], request["argv"], {**os.environ, **request.get("env", {})})
             except OSError as error:
                 os.write(tell, str(error).encode())
@@ -141,6 +142,12 @@ class Keeper:
             raise ValueError(f"{request['argv'][0]} does not start: {reason}")
         self.programs[request["name"]] = Program(pid)
         return pid
+
+    @staticmethod
+    def connect(port):
+        """On the loopback interface, which may be that of a box."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
 
     @staticmethod
     def signal(program, number):
@@ -209,10 +216,7 @@ def main():
     parser.add_argument("--socket", required=True)
     parser.add_argument("--tied", action="store_true")
     parser.add_argument("--remove", metavar="FOLDER")
-    parser.add_argument("--fd", type=int, action="append", default=[], help="kept for the programs that are to have it")
     arguments = parser.parse_args()
-    for fd in arguments.fd:
-        os.set_inheritable(fd, False)
     Keeper(arguments.socket).run(arguments.tied)
     if arguments.remove:
         shutil.rmtree(arguments.remove, ignore_errors=True)

@@ -8,7 +8,7 @@ import json
 import signal
 import subprocess
 
-from . import images, kubeconfig
+from . import box, images, kubeconfig
 from .programs import program
 
 RUNC = "/usr/sbin/runc"
@@ -43,12 +43,22 @@ echo "$*" >> {folder}/nvidia-runc.log
 exec {runc} "$@"
 """
 
-# Everything that a node's programs write outside of the cluster's folder lies on tmpfs.
+# Everything that a node's programs write outside of the cluster's folder lies on tmpfs. The kubelet would also set these kernel
+# flags, for the whole machine: it finds them as it wants them, in files of the room.
+KERNEL_FLAGS = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10, "kernel/panic_on_oops": 1,
+                "kernel/keys/root_maxkeys": 1000000, "kernel/keys/root_maxbytes": 25000000}
 ROOM = """set -e
 for place in /run /var/lib /var/log; do mount -t tmpfs -o mode=755 tmpfs $place; done
 mkdir -p /run/netns /run/lock /var/lib/kubelet
+while read -r flag value; do
+  mkdir -p "/run/kernel-flags/${{flag%/*}}"
+  echo "$value" > "/run/kernel-flags/$flag"
+  mount --bind "/run/kernel-flags/$flag" "/proc/sys/$flag"
+done << FLAGS
+{flags}
+FLAGS
 mount --make-rshared /
-for hierarchy in /sys/fs/cgroup/*/; do mkdir -p "$hierarchy{name}"; done
+for hierarchy in /sys/fs/cgroup/*; do mkdir -p "$hierarchy/{name}"; done
 echo "the node's room is ready"
 exec sleep infinity
 """
@@ -70,8 +80,9 @@ class Node:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._configure()
         room = f"{self.name}-room"
+        flags = "\n".join(f"{flag} {value}" for flag, value in KERNEL_FLAGS.items())
         self.room = self.cluster.launch(room, ["unshare", "--mount", "--propagation", "private", "sh", "-c",
-                                               ROOM.format(name=self.name)])
+                                               ROOM.format(name=self.name, flags=flags)])
         self.cluster.ready(room, lambda: "is ready" in self.log("room").read_text(encoding="utf-8"))
         self.start_containerd()
         for image in images.make(self.cluster.folder / "images"):
@@ -96,7 +107,7 @@ class Node:
             "authorization": {"mode": "Webhook"}, "port": self.port, "healthzPort": 0, "readOnlyPort": 0,
             "failCgroupV1": False, "failSwapOn": False, "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{self.name}",
             "enforceNodeAllocatable": [], "localStorageCapacityIsolation": False, "resolvConf": "",
-            "evictionHard": {"memory.available": "100Mi"}, "registerNode": True,
+            "volumePluginDir": str(self.folder / "volume-plugins"), "evictionHard": {"memory.available": "100Mi"}, "registerNode": True,
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             # A test does not wait for what a large cluster is spared.
             "nodeStatusUpdateFrequency": "2s", "syncFrequency": "10s"}))
@@ -128,7 +139,9 @@ class Node:
     def start_kubelet(self):
         self.cluster.launch(f"{self.name}-kubelet", self.inside(
             program("kubelet", "node"), "--config", self.folder / "kubelet.json", "--kubeconfig", self.folder / "kubeconfig",
-            "--hostname-override", self.name, "--cert-dir", self.folder / "kubelet-pki", "--v=2"),
+            "--hostname-override", self.name, "--cert-dir", self.folder / "kubelet-pki",
+            "--node-ip", box.ADDRESS,  # else it looks up its name for ten seconds, again and again: there is no name server
+            "--v=2"),
             {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
 
     def kill(self, what, number=signal.SIGKILL):

@@ -17,21 +17,22 @@ def reserve_mib(total):
     return max(256, -(-total * DEFAULT_RESERVE_PERCENT // 100))
 
 
-def devices(node, count, total_mib=81559, model="H100", reserve=None, **fields):
+def devices(machine, count, total_mib=81559, model="H100", reserve=None, **fields):
     """The annotation berth.dev/devices for `count` equal devices. `fields`: backend, cdi, owned, ready."""
     reserve = reserve_mib(total_mib) if reserve is None else reserve
-    listed = [{"uuid": device_uuid(node, index), "index": index, "model": model, "totalMiB": total_mib,
+    listed = [{"uuid": device_uuid(machine, index), "index": index, "model": model, "totalMiB": total_mib,
                "reserveMiB": reserve, "numa": 0, "mig": None} for index in range(count)]
     return json.dumps({"v": 1, "backend": "none", "cdi": False, "owned": True, **fields, "devices": listed})
 
 
 def node(name, gpus=8, total_mib=81559, reserve=None, cpu="64", memory="512Gi", pods="110", labels=None, annotations=None,
-         whole=True, **fields):
-    """A node without a kubelet: allocatable and Ready. `whole`: it also offers nvidia.com/gpu."""
+         whole=True, machine=None, **fields):
+    """A node without a kubelet: allocatable and Ready. `whole`: it also offers nvidia.com/gpu. `machine`: what its UUIDs come
+    from, if not its name."""
     resources = {"cpu": cpu, "memory": memory, "pods": pods, "ephemeral-storage": "1Ti"}
     if whole and gpus:
         resources["nvidia.com/gpu"] = str(gpus)
-    notes = {"berth.dev/devices": devices(name, gpus, total_mib, reserve=reserve, **fields)} if gpus else {}
+    notes = {"berth.dev/devices": devices(machine or name, gpus, total_mib, reserve=reserve, **fields)} if gpus else {}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "stands in for a kubelet"}
     return {"apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})},

@@ -1,12 +1,16 @@
-"""Lets the machine reach a server in a box: python3 -B relay.py FD HOST PORT
+"""Passes TCP connections on: python3 -B relay.py LISTEN TO [NAMESPACE], both as HOST:PORT
 
-FD is a listening socket that was opened outside and inherited, so what connects to it comes from outside; HOST:PORT is
-connected to from inside.
+With a NAMESPACE (a file, as /proc/PID/ns/net) it listens out here and connects in there, which is how this machine reaches a port
+in a box: a socket belongs to the namespace in which it was opened, so this process opens the one and then moves.
 """
 
 import asyncio
+import ctypes
+import os
 import socket
 import sys
+
+CLONE_NEWNET = 0x40000000
 
 
 async def copy(reader, writer):
@@ -19,10 +23,10 @@ async def copy(reader, writer):
         writer.close()
 
 
-async def serve(fd, host, port):
+async def serve(listener, place):
     async def connected(reader, writer):
         try:
-            there, back = await asyncio.open_connection(host, port)
+            there, back = await asyncio.open_connection(*place)
         except OSError:
             writer.close()
             return
@@ -30,9 +34,24 @@ async def serve(fd, host, port):
         back.close()
         writer.close()
 
-    server = await asyncio.start_server(connected, sock=socket.socket(fileno=fd))
+    server = await asyncio.start_server(connected, sock=listener)
     await server.serve_forever()
 
 
+def place(text):
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def main():
+    listener = socket.create_server(place(sys.argv[1]), backlog=256)
+    if len(sys.argv) > 3:
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open(sys.argv[3], "rb") as namespace:
+            if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), f"setns {sys.argv[3]}: {os.strerror(ctypes.get_errno())}")
+    asyncio.run(serve(listener, place(sys.argv[2])))
+
+
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    main()

@@ -11,8 +11,10 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 from . import box
+from .asking import Asking
 from .control_plane import ControlPlane, StartFailed
 from .node import Node
 from .programs import HERE, program
@@ -27,7 +29,6 @@ class Cluster(ControlPlane):
         super().__init__(**options)
         self.kubelets = kubelets
         self.nodes = {}
-        self.listener = None
         self.identity = None
 
     def _prepare(self):
@@ -36,17 +37,17 @@ class Cluster(ControlPlane):
         for group in ("node", "controllers") if self.controllers else ("node",):
             program("kubelet", group)
         super()._prepare()
-        self.identity = f"{os.getpid()}-{os.urandom(3).hex()}"
+        self.identity = f"{'kept' if self.keep else os.getpid()}-{os.urandom(3).hex()}"
+        sweep_after_the_killed(self.folder)
         names = [f"n{number}" for number in range(self.kubelets)]
         for name in names:
             self.users[f"system:node:{name}"] = (os.urandom(16).hex(), f"system:node:{name}", ["system:nodes"])
         self.write_tokens()
-        # Opened out here, served in there.
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.ports["api"] = self.listener.getsockname()[1]
         certificate, key = self.admin_certificate
         self.flags += [f"--kubelet-client-certificate={certificate}", f"--kubelet-client-key={key}",
-                       "--kubelet-preferred-address-types=InternalIP"]
+                       "--kubelet-preferred-address-types=InternalIP",
+                       # Webhooks are reached at the addresses of their pods: no kube-proxy is needed.
+                       "--enable-aggregator-routing=true"]
 
     @property
     def inner_server(self):
@@ -56,18 +57,20 @@ class Cluster(ControlPlane):
     def box_command(self, *arguments):
         return [sys.executable, "-B", str(HERE / "box.py"), "--id", self.identity, "--folder", str(self.folder), *arguments]
 
-    def keeper_command(self, command):
-        return self.box_command("--", *command, "--fd", str(self.listener.fileno()))
+    def _keep(self):
+        self.outside = self.start_keeper("outside")
+        self.keeper = self.start_keeper("keeper", lambda command: self.box_command("--", *command), last=False)
+        self.expose(self.ports["api"])
+        # What kube-proxy would do for the one service that every pod is told of.
+        self.launch("kubernetes-service", [sys.executable, "-B", HERE / "relay.py", f"{box.SERVICE}:443",
+                                           f"127.0.0.1:{self.ports['api']}"])
 
-    def keeper_fds(self):
-        return (self.listener.fileno(),)
-
-    def start_api_server(self):
-        fd = self.listener.fileno()
-        if "relay" not in self.keeper.programs():
-            self.launch("relay", [sys.executable, "-B", HERE / "relay.py", fd, "127.0.0.1", self.ports["api"]], fds=(fd,))
-            self.listener.close()
-        super().start_api_server()
+    def expose(self, port):
+        """The port has the same number out here."""
+        name, inside = f"relay-{port}", f"/proc/{box_pid(self.folder / 'keeper.sock')}/ns/net"
+        here = f"127.0.0.1:{port}"
+        self.launch(name, [sys.executable, "-B", HERE / "relay.py", here, here, inside], outside=True)
+        self.ready(name, lambda: self.outside.listens(port), outside=True)
 
     def start(self):
         super().start()
@@ -85,8 +88,6 @@ class Cluster(ControlPlane):
         return ["nsenter", "-t", pid, "--net", "--mount", "--pid", "--cgroup", "--", *command]
 
     def clean(self):
-        if self.listener is not None:
-            self.listener.close()
         if self.identity:
             done = subprocess.run(self.box_command("--sweep"), capture_output=True, text=True, check=False)
             if done.returncode != 0:
@@ -101,11 +102,22 @@ class Cluster(ControlPlane):
 
     def attach(self):
         super().attach()
+        self.outside = Asking(self.folder / "outside.sock", seconds=1)
         programs = self.keeper.programs()
         for number in range(self.kubelets):
             node = self.nodes[f"n{number}"] = Node(self, f"n{number}", number)
             node.room = programs.get(f"n{number}-room", {}).get("pid")
         return self
+
+
+def sweep_after_the_killed(folder):
+    """A test that is killed cannot remove the cgroups of its box: the next one does. The name has the pid of who made it."""
+    for cgroup in Path("/sys/fs/cgroup").glob("*/**/berth-cluster-*"):
+        identity = cgroup.name.removeprefix("berth-cluster-")
+        maker = identity.partition("-")[0]
+        if maker.isdigit() and not Path(f"/proc/{maker}").exists():
+            subprocess.run([sys.executable, "-B", str(HERE / "box.py"), "--id", identity, "--folder", str(folder), "--sweep"],
+                           capture_output=True, check=False)
 
 
 def box_pid(path):
