@@ -141,6 +141,10 @@ struct Server::Impl final : ConnectionHost {
 };
 
 std::shared_ptr<const Caller> Server::Impl::bearer(std::string_view authorization) {
+  if (settings.anyone) {
+    static const auto nobody = std::make_shared<const Caller>();
+    return nobody;
+  }
   const std::string_view token = bearer_token(authorization);
   return token.empty() ? nullptr : tokens.find(token);
 }
@@ -297,6 +301,9 @@ Result<void> Server::Impl::open_address(const std::string& text, Listeners& inhe
 
 Result<void> Server::Impl::check_tcp(const Listener& listener) const {
   const std::string where = listener.address().authority();
+  if (settings.anyone && (tls != nullptr || settings.plain_anywhere)) {
+    return success();
+  }
   if (tls == nullptr && !settings.allow_plain_loopback) {
     return invalid_argument(fmt::format(
         "{} is not listened on without TLS, since tokens and commands could be read and changed on "
@@ -309,7 +316,7 @@ Result<void> Server::Impl::check_tcp(const Listener& listener) const {
         "[::1] only; give a certificate and its key",
         where));
   }
-  if (settings.token_file.empty()) {
+  if (settings.token_file.empty() && !settings.anyone) {
     return invalid_argument(
         fmt::format("{} is not listened on without tokens, since everybody who reaches it could "
                     "call: give a token file, or listen on a Unix socket",
@@ -328,6 +335,8 @@ Result<void> Server::Impl::load_secrets(TokenSet& new_tokens,
   }
   if (!settings.certificate_file.empty()) {
     TRY(new_tls, TlsServer::load(settings.certificate_file, settings.key_file));
+  } else if (!settings.certificate.empty()) {
+    TRY(new_tls, TlsServer::make(settings.certificate, settings.key));
   }
   return success();
 }
@@ -340,7 +349,8 @@ void Server::Impl::replace_secrets(TokenSet new_tokens, std::shared_ptr<const Tl
   for (std::size_t i = connections.size(); i-- > 0;) {
     const std::shared_ptr<Connection> connection = connections[i];
     const Caller* caller = connection->caller().get();
-    if (caller != nullptr && !caller->local && !tokens.holds(*caller)) connection->disown();
+    const bool named = caller != nullptr && !caller->local && !settings.anyone;
+    if (named && !tokens.holds(*caller)) connection->disown();
   }
 }
 
@@ -442,6 +452,18 @@ Result<void> Server::reload() {
         impl_->replace_secrets(std::move(tokens), std::move(tls));
         done->set_value();
       });
+  applied.wait();
+  return success();
+}
+
+Result<void> Server::replace_certificate(const std::string& certificate, const std::string& key) {
+  TRY(std::shared_ptr<const TlsServer> tls, TlsServer::make(certificate, key));
+  const auto done = std::make_shared<std::promise<void>>();
+  const std::future<void> applied = done->get_future();
+  impl_->io->mailbox()->post([this, done, tls = std::move(tls)]() mutable {
+    impl_->tls = std::move(tls);
+    done->set_value();
+  });
   applied.wait();
   return success();
 }

@@ -7,8 +7,9 @@
 //   server->stop();
 //
 // Guarantees
-//   1. Over TCP nothing reaches the handler without a token; plain TCP is refused, except on the
-//      loopback addresses if `allow_plain_loopback` says so (and then with a token still).
+//   1. Over TCP nothing reaches the handler without a token unless `anyone` may call; plain TCP is
+//      refused, except on the loopback addresses if `allow_plain_loopback` says so (and then with a
+//      token still), or where `anyone` and `plain_anywhere` allow both.
 //   2. A waiting connection costs no buffer; a slow one is bounded in bytes and time.
 //   3. A socket file is replaced only if nobody listens on it.
 //   4. After stop() the handler is not called any more, and the socket files that start() made are
@@ -59,6 +60,13 @@ struct ServerOptions {
   std::string certificate_file = {};  // PEM: the chain, the server's own certificate first
   std::string key_file = {};          // PEM
   bool allow_plain_loopback = false;
+  std::string certificate = {};  // PEM texts instead of the two files
+  std::string key = {};
+  // Nobody is asked for a token: callers over TCP are all the same nameless one. For services whose
+  // callers have none (admission webhooks) and for what is no secret and changes nothing.
+  bool anyone = false;
+  // With `anyone`: plain TCP on every address, as probes and scrapers of a cluster expect it.
+  bool plain_anywhere = false;
 
   std::size_t header_limit = std::size_t{16} * 1024;  // bytes
   std::size_t body_limit = std::size_t{64} * 1024;
@@ -107,6 +115,8 @@ class Server {
   // Reads the token file and the certificate again. On an error all stays as it was. Callers whose
   // token is gone or has another role now are refused from then on; what they have open is closed.
   Result<void> reload();
+  // Serves new connections with another certificate (PEM). On an error all stays as it was.
+  Result<void> replace_certificate(const std::string& certificate, const std::string& key);
 
   // Where it listens, in the form that Client::connect takes, with the ports chosen by the system.
   std::vector<std::string> addresses() const;

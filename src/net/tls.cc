@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 #include <string_view>
@@ -21,8 +23,19 @@ namespace {
 struct Free {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
   void operator()(SSL* ssl) const { SSL_free(ssl); }
+  void operator()(BIO* bio) const { BIO_free(bio); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
 };
 using Context = std::unique_ptr<SSL_CTX, Free>;
+using Bio = std::unique_ptr<BIO, Free>;
+
+// Reads from a text, which must outlive it.
+Bio bio_of(const std::string& text) {
+  Bio bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+  ASSERT(bio != nullptr, "out of memory");
+  return bio;
+}
 
 std::string openssl_reason() {
   const unsigned long code = ERR_peek_last_error();
@@ -228,10 +241,7 @@ class OpensslClient final : public TlsClient {
   Context context_;
 };
 
-}  // namespace
-
-Result<std::shared_ptr<const TlsServer>> TlsServer::load(const std::string& certificate_file,
-                                                         const std::string& key_file) {
+Context server_context() {
   Context context = make_context(TLS_server_method());
   SSL_CTX_set_options(context.get(), SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
@@ -239,6 +249,48 @@ Result<std::shared_ptr<const TlsServer>> TlsServer::load(const std::string& cert
   SSL_CTX_set_default_passwd_cb(context.get(), no_pass_phrase);
   SSL_CTX_set_alpn_select_cb(context.get(), choose_protocol, nullptr);
   ERR_clear_error();
+  return context;
+}
+
+// The server's own certificate first, then its chain.
+bool use_certificates(SSL_CTX* context, const std::string& pem) {
+  const Bio bio = bio_of(pem);
+  const std::unique_ptr<X509, Free> own(
+      PEM_read_bio_X509(bio.get(), nullptr, no_pass_phrase, nullptr));
+  if (own == nullptr || SSL_CTX_use_certificate(context, own.get()) != 1) {
+    return false;
+  }
+  while (X509* next = PEM_read_bio_X509(bio.get(), nullptr, no_pass_phrase, nullptr)) {
+    if (SSL_CTX_add0_chain_cert(context, next) != 1) {
+      X509_free(next);
+      return false;
+    }
+  }
+  ERR_clear_error();  // the end of the text
+  return true;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const TlsServer>> TlsServer::make(const std::string& certificate,
+                                                         const std::string& key) {
+  Context context = server_context();
+  if (!use_certificates(context.get(), certificate)) {
+    return invalid_argument(fmt::format("the certificate cannot be used: {}", openssl_reason()));
+  }
+  const Bio bio = bio_of(key);
+  const std::unique_ptr<EVP_PKEY, Free> private_key(
+      PEM_read_bio_PrivateKey(bio.get(), nullptr, no_pass_phrase, nullptr));
+  if (private_key == nullptr || SSL_CTX_use_PrivateKey(context.get(), private_key.get()) != 1) {
+    return invalid_argument(
+        fmt::format("the key cannot be used with its certificate: {}", openssl_reason()));
+  }
+  return std::shared_ptr<const TlsServer>(std::make_shared<OpensslServer>(std::move(context)));
+}
+
+Result<std::shared_ptr<const TlsServer>> TlsServer::load(const std::string& certificate_file,
+                                                         const std::string& key_file) {
+  Context context = server_context();
   if (SSL_CTX_use_certificate_chain_file(context.get(), certificate_file.c_str()) != 1) {
     return invalid_argument(fmt::format("the certificate {} cannot be used: {}",
                                         printable(certificate_file), openssl_reason()));

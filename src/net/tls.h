@@ -18,6 +18,9 @@ class TlsServer {
   // PEM files; the certificate's own first, then its chain. Errors name the file and the reason.
   static Result<std::shared_ptr<const TlsServer>> load(const std::string& certificate_file,
                                                        const std::string& key_file);
+  // The same from PEM texts.
+  static Result<std::shared_ptr<const TlsServer>> make(const std::string& certificate,
+                                                       const std::string& key);
   virtual ~TlsServer() = default;
   virtual std::unique_ptr<Transport> accept(int fd) const = 0;
 };
