@@ -452,6 +452,7 @@ PodOutcome PodReader::finish(std::vector<core::ContainerAsk> asks) {
   outcome.errors = std::move(findings_.errors);
   outcome.warnings = std::move(findings_.warnings);
   outcome.share_containers = std::move(shares_);
+  if (target_ != nullptr) outcome.shorthand_target = target_->name;
   outcome.task_priorities = std::move(task_priorities_);
   return outcome;
 }

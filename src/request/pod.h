@@ -63,6 +63,7 @@ struct PodOutcome {
   std::vector<Finding> errors = {};
   std::vector<Finding> warnings = {};
   std::vector<std::string> share_containers;  // those that ask for a share, also beside errors
+  std::string shorthand_target = {};  // whom `gpu-fraction`, `gpu-memory` and the like are for
   std::map<std::string, int> task_priorities =
       {};  // container -> nvidia.com/priority: 0 high, 1 low
 
