@@ -1,8 +1,7 @@
 #include "kube/client/access.h"
 
 #include <algorithm>
-#include <errno.h>
-#include <stdlib.h>
+#include <cstdlib>
 #include <unistd.h>
 #include <utility>
 

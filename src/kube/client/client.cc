@@ -421,7 +421,7 @@ void RealClient::turn(Duration most) {
 
 }  // namespace
 
-Result<std::unique_ptr<Client>> Client::make(Access access, ClientOptions options) {
+Result<std::unique_ptr<Client>> Client::make(Access access, const ClientOptions& options) {
   TRY(std::unique_ptr<Poller> poller, Poller::make());
   auto client = std::make_unique<RealClient>(std::move(access), options, std::move(poller));
   TRY_VOID(client->start());

@@ -53,7 +53,7 @@ class Client : public Caller {
  public:
   // Touches no network. Errors: those of credentials that can be seen at once (a certificate that
   // has expired, a key that is none, a file that cannot be read).
-  static Result<std::unique_ptr<Client>> make(Access access, ClientOptions options);
+  static Result<std::unique_ptr<Client>> make(Access access, const ClientOptions& options);
 
   // Waits at most so long for something to happen, does what is due and runs callbacks.
   virtual void turn(Duration most) = 0;

@@ -34,9 +34,11 @@ Result<std::string> clean_token(std::string_view text, std::string_view where) {
 
 class KeptCredentials final : public Credentials {
  public:
-  KeptCredentials(const Access& access, Poller& poller, Timers& timers,
-                  std::function<void()> changed)
-      : access_(access), poller_(poller), timers_(timers), changed_(std::move(changed)) {}
+  KeptCredentials(Access access, Poller& poller, Timers& timers, std::function<void()> changed)
+      : access_(std::move(access)),
+        poller_(poller),
+        timers_(timers),
+        changed_(std::move(changed)) {}
 
   ~KeptCredentials() override {
     timers_.cancel(read_timer_);

@@ -1,12 +1,12 @@
 #include "kube/client/exec_plugin.h"
 
 #include <array>
+#include <cerrno>
+#include <csignal>
 #include <cstddef>
-#include <errno.h>
+#include <cstring>
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>

@@ -65,7 +65,8 @@ TEST(KubeFrames, TellTypeAndMetadata) {
 
 TEST(KubeFrames, OfAnotherOrderOfMembersAreReadToo) {
   const Result<FrameHead> head = read_frame_head(
-      R"( { "object" : {"metadata" : {"resourceVersion":"7","uid":"u","name":"n"}} , "type":"ADDED"} )");
+      R"( { "object" : {"metadata" : {"resourceVersion":"7","uid":"u","name":"n"}} )"
+      R"( , "type":"ADDED"} )");
   ASSERT_TRUE(head.ok());
   EXPECT_EQ(head->type, "ADDED");
   const Result<MetaHead> meta = read_meta_head(head->object);

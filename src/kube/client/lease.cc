@@ -49,7 +49,7 @@ struct LeaderLease::Impl final : ObjectSink {
   void judge();
   void take();
   void create();
-  void write(json::Value body, bool fresh);
+  void write(const json::Value& body, bool fresh);
   void written(const Answer& answer, Time sent);
   void lead(Time sent);
   void renew();
@@ -225,7 +225,7 @@ void LeaderLease::Impl::create() {
         true);
 }
 
-void LeaderLease::Impl::write(json::Value body, bool fresh) {
+void LeaderLease::Impl::write(const json::Value& body, bool fresh) {
   timers.cancel(std::exchange(timer, 0));
   caller.cancel(call);
   const Time sent = clock.now();

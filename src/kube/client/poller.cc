@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
-#include <errno.h>
-#include <string.h>
+#include <cstring>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -87,7 +87,7 @@ void Poller::wait(Duration most) {
   }
 }
 
-void Poller::wake() {
+void Poller::wake() const {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t put = write(wake_fd_, &one, sizeof one);
 }

@@ -39,7 +39,7 @@ class Poller {
   void unwatch(int fd);
   // Calls the watchers of what is ready; waits for it at most so long.
   void wait(Duration most);
-  void wake();
+  void wake() const;
 
  private:
   Poller(int epoll_fd, int wake_fd) : epoll_fd_(epoll_fd), wake_fd_(wake_fd) {}

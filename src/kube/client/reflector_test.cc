@@ -267,9 +267,9 @@ TEST_F(KubeReflector, TriesAgainWithLongerAndLongerPauses) {
 
 TEST_F(KubeReflector, WaitsAsLongAsTheServerAsks) {
   Asked stream = next();
-  ScriptedCaller::answer(
-      stream, 429,
-      R"({"kind":"Status","code":429,"reason":"TooManyRequests","details":{"retryAfterSeconds":5}})");
+  ScriptedCaller::answer(stream, 429,
+                         R"({"kind":"Status","code":429,"reason":"TooManyRequests",)"
+                         R"("details":{"retryAfterSeconds":5}})");
   pass(Duration(4'900));
   EXPECT_TRUE(caller.asked.empty());
   pass(Duration(300));

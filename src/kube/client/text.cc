@@ -1,12 +1,11 @@
 #include "kube/client/text.h"
 
 #include <array>
-#include <charconv>
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <ctime>
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
