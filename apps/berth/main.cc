@@ -25,7 +25,9 @@ void keep_standard_streams_apart() {
 int main(int argc, char** argv) {
   keep_standard_streams_apart();
   std::ios::sync_with_stdio(false);
-  const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const std::vector<std::string> words = berth::cli::words_for(
+      argc > 0 ? argv[0] : "", std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc),
+      berth::cli::all_commands());
   berth::cli::Console console{.out = std::cout,
                               .err = std::cerr,
                               .err_is_terminal = isatty(STDERR_FILENO) == 1,

@@ -71,14 +71,6 @@ ErrorCode code_of(int status) {
   }
 }
 
-// "4" of "l-0004", so that zeros need not be typed.
-std::string_view digits_of(std::string_view id) {
-  if (id.starts_with("l-")) {
-    id.remove_prefix(2);
-  }
-  return id.substr(std::min(id.find_first_not_of('0'), id.size()));
-}
-
 }  // namespace
 
 std::string full_address(std::string_view words) {
@@ -148,49 +140,9 @@ Result<json::Value> DaemonClient::send(const std::string& method, const std::str
   return json::parse(response.body);
 }
 
-Result<json::Array> DaemonClient::list(const std::string& target, std::string_view name) {
-  json::Array all;
-  std::string cursor;
-  do {
-    const std::string more =
-        cursor.empty() ? "" : (target.contains('?') ? "&cursor=" : "?cursor=") + cursor;
-    TRY(json::Value page, get(target + more));
-    const json::Value* items = page.find(name);
-    if (items == nullptr || !items->is_array()) {
-      return Error{ErrorCode::unavailable,
-                   fmt::format("{} does not answer like a berth daemon of this version: no `{}` in "
-                               "{}",
-                               address_, name, target)};
-    }
-    all.insert(all.end(), items->as_array().begin(), items->as_array().end());
-    cursor = net::percent_encoded(page.text("next_cursor"));
-  } while (!cursor.empty());
-  return all;
-}
-
 ExitCode fail(std::string_view verb, const Error& error, Console& console) {
   console.err << "berth " << verb << ": " << printable_lines(error.to_string()) << "\n";
   return error.code() == ErrorCode::invalid_argument ? ExitCode::usage : ExitCode::failed;
-}
-
-Result<json::Value> find_lease(DaemonClient& daemon, const std::string& id) {
-  Result<json::Value> lease = daemon.get("/v1/leases/" + net::percent_encoded(id));
-  if (lease || lease.error().code() != ErrorCode::not_found) {
-    return lease;
-  }
-  TRY(const json::Array known, daemon.list("/v1/leases?limit=10000", "leases"));
-  std::vector<std::string> ids;
-  for (const json::Value& one : known) {
-    if (one.text("key") == id || digits_of(one.text("id")) == digits_of(id)) {
-      return one;
-    }
-    ids.emplace_back(one.text("id"));
-  }
-  const std::string near = ids.empty() ? "" : nearest(id, ids);
-  const bool named = !near.empty() && edit_distance(id, near) <= 2;
-  return Error{ErrorCode::not_found,
-               fmt::format("you have no lease {}{} `berth ps --all` lists yours.", printable(id),
-                           named ? fmt::format("; did you mean {}?", near) : ".")};
 }
 
 }  // namespace berth::cli

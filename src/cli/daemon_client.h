@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/books.h"
 #include "cli/command.h"
 #include "json/value.h"
 #include "net/client.h"
@@ -55,7 +56,7 @@ inline constexpr Option kWideOutputOption{
 // "unix:/path" of "/path"; everything else as it is.
 std::string full_address(std::string_view words);
 
-class DaemonClient {
+class DaemonClient : public Books {
  public:
   struct Where {
     std::optional<std::string> address;  // as given; empty: the usual ones
@@ -68,14 +69,13 @@ class DaemonClient {
   static Result<DaemonClient> open(const Arguments& arguments);
   static Result<DaemonClient> open(const Where& where);
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const override { return address_; }
 
   // Errors: see error_of(), and those of net::Client.
-  Result<json::Value> get(const std::string& target);
+  Result<json::Value> get(const std::string& target) override;
+  bool has_jobs() const override { return true; }
   Result<json::Value> send(const std::string& method, const std::string& target,
                            const std::optional<json::Value>& body = std::nullopt);
-  // Every page of a list: the items of the array `name`.
-  Result<json::Array> list(const std::string& target, std::string_view name);
 
   net::Client& wire() { return client_; }
 
@@ -92,8 +92,5 @@ class DaemonClient {
 
 // "berth ps: …" on stderr, and the exit status that goes with it.
 ExitCode fail(std::string_view verb, const Error& error, Console& console);
-
-// The lease of that id. Where none has it: by the exact key, else an error that names the nearest.
-Result<json::Value> find_lease(DaemonClient& daemon, const std::string& id);
 
 }  // namespace berth::cli

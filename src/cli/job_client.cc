@@ -14,12 +14,12 @@ using json::Value;
 
 bool is_job_id(std::string_view id) { return id.starts_with("j-"); }
 
-Result<json::Array> find_jobs(DaemonClient& daemon, const std::string& id) {
-  Result<json::Array> found = daemon.list("/v1/jobs/" + net::percent_encoded(id), "jobs");
+Result<json::Array> find_jobs(Books& books, const std::string& id) {
+  Result<json::Array> found = books.list("/v1/jobs/" + net::percent_encoded(id), "jobs");
   if (found || found.error().code() != ErrorCode::not_found) {
     return found;
   }
-  TRY(const json::Array known, daemon.list("/v1/jobs?all=1", "jobs"));
+  TRY(const json::Array known, books.list("/v1/jobs?all=1", "jobs"));
   std::vector<std::string> ids;
   for (const Value& job : known) {
     ids.emplace_back(job.text("id"));

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/daemon_client.h"
+#include "cli/books.h"
 #include "json/value.h"
 
 namespace berth::cli {
@@ -13,7 +13,7 @@ namespace berth::cli {
 bool is_job_id(std::string_view id);
 
 // The jobs of that id: one, or the elements of an array. Errors: not_found with the nearest.
-Result<json::Array> find_jobs(DaemonClient& daemon, const std::string& id);
+Result<json::Array> find_jobs(Books& books, const std::string& id);
 
 bool is_over(const json::Value& job);
 

@@ -84,4 +84,17 @@ Result<void> show(const Arguments& arguments, Console& console,
   return success();
 }
 
+Result<void> show_books(const Arguments& arguments, Console& console, const Books& books,
+                        const std::function<Result<std::string>(const Look&)>& draw) {
+  bool said = false;
+  return show(arguments, console, [&](const Look& look) {
+    Result<std::string> text = draw(look);
+    if (const std::string remark = books.remark(); !said && !remark.empty()) {
+      console.err << remark << "\n";
+      said = true;
+    }
+    return text;
+  });
+}
+
 }  // namespace berth::cli

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cli/books.h"
 #include "cli/command.h"
 #include "cli/look.h"
 
@@ -24,5 +25,9 @@ inline constexpr Option kIntervalOption{.name = "--interval",
 // Errors: those of `draw`, and invalid_argument (--interval).
 Result<void> show(const Arguments& arguments, Console& console,
                   const std::function<Result<std::string>(const Look&)>& draw);
+
+// The same of what books tell; what should be known of them is said once, on stderr.
+Result<void> show_books(const Arguments& arguments, Console& console, const Books& books,
+                        const std::function<Result<std::string>(const Look&)>& draw);
 
 }  // namespace berth::cli

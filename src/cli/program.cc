@@ -1,10 +1,12 @@
 #include "cli/program.h"
 
+#include <algorithm>
 #include <exception>
 #include <ostream>
 #include <variant>
 
 #include "base/printable.h"
+#include "cli/books.h"
 #include "cli/help.h"
 
 namespace berth::cli {
@@ -49,6 +51,23 @@ ExitCode run_program(CommandTable commands, std::span<const std::string> words, 
     return code == ExitCode::done ? ExitCode::failed : code;
   }
   return code;
+}
+
+std::vector<std::string> words_for(std::string_view program, std::vector<std::string> words,
+                                   CommandTable commands) {
+  const std::string_view name = program.substr(program.rfind('/') + 1);
+  if (name != "kubectl-berth" || words.empty()) {
+    return words;
+  }
+  for (const Command* command : commands) {
+    if (command->name == words.front() &&
+        std::ranges::find(command->options, kKubeOption.name, &Option::name) !=
+            command->options.end()) {
+      words.insert(words.begin() + 1, std::string(kKubeOption.name));
+      break;
+    }
+  }
+  return words;
 }
 
 }  // namespace berth::cli

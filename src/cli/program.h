@@ -4,6 +4,8 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/parser.h"
@@ -15,5 +17,11 @@ namespace berth::cli {
 // exception leaves it.
 [[nodiscard]] ExitCode run_program(CommandTable commands, std::span<const std::string> words,
                                    Console& console);
+
+// The words that are meant when the program was started as `program`: as a plug-in of kubectl
+// (a link called kubectl-berth) the reading verbs ask the cluster.
+[[nodiscard]] std::vector<std::string> words_for(std::string_view program,
+                                                 std::vector<std::string> words,
+                                                 CommandTable commands);
 
 }  // namespace berth::cli

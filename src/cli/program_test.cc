@@ -100,4 +100,14 @@ TEST(Program, FailsWhenItsOutputCannotBeWritten) {
 }
 
 }  // namespace
+TEST(Program, AsAPluginOfKubectlReadingVerbsAskTheCluster) {
+  const CommandTable table = all_commands();
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(words_for("/usr/bin/kubectl-berth", {"ps", "-o", "json"}, table),
+            (Words{"ps", "--kube", "-o", "json"}));
+  EXPECT_EQ(words_for("kubectl-berth", {"version"}, table), (Words{"version"}));
+  EXPECT_EQ(words_for("kubectl-berth", {}, table), Words());
+  EXPECT_EQ(words_for("berth", {"ps"}, table), (Words{"ps"}));
+}
+
 }  // namespace berth::cli

@@ -1,15 +1,18 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "cli/books.h"
 #include "cli/daemon_client.h"
 #include "cli/grid.h"
 #include "cli/live_view.h"
+#include "cli/node_annotation.h"
 #include "cli/verbs.h"
 #include "cli/words_for_people.h"
 
@@ -20,14 +23,18 @@ namespace {
 using json::Value;
 
 constexpr Option kOptions[] = {
-    kWatchOption,   kIntervalOption,  kWideOutputOption,
-    kAddressOption, kTokenFileOption, kCaFileOption,
+    kWatchOption,      kIntervalOption,  kWideOutputOption,     kKubeOption,  kNamespaceOption,
+    kKubeconfigOption, kContextOption,   kNodeAnnotationOption, kOwnedOption, kBackendOption,
+    kAddressOption,    kTokenFileOption, kCaFileOption,
 };
 
 constexpr Example kExamples[] = {
     {"berth gpus", "what is promised, used and free on each GPU, and who is there"},
     {"berth gpus --watch", "the same, live"},
     {"berth gpus -o wide", "with UUIDs, reserves and the ages of the samples"},
+    {"berth gpus --kube", "the GPUs of a cluster"},
+    {"berth gpus --node-annotation --owned",
+     "what to annotate this machine's Kubernetes node with"},
 };
 
 // What the memory of a device is, from left to right.
@@ -197,21 +204,28 @@ std::string table_of(const json::Array& devices, const Owners& owners, const Loo
 }
 
 ExitCode run_gpus(const Arguments& arguments, Console& console) {
-  Result<DaemonClient> daemon = DaemonClient::open(arguments);
-  if (!daemon) {
-    return fail("gpus", daemon.error(), console);
+  if (arguments.has(kNodeAnnotationOption.name)) {
+    return print_node_annotation(arguments, console);
   }
+  const Result<std::unique_ptr<Books>> opened = open_books(arguments);
+  if (!opened) {
+    return fail("gpus", opened.error(), console);
+  }
+  Books& books = **opened;
   const std::string format = *arguments.value("--output");
   const auto draw = [&](const Look& look) -> Result<std::string> {
-    TRY(json::Array devices, daemon->list("/v1/devices", "devices"));
+    TRY(json::Array devices, books.list("/v1/devices", "devices"));
     if (format == "json" || format == "yaml") {
       return text_of(json::object({{"devices", std::move(devices)}}), format,
                      arguments.has("--watch"));
     }
     if (devices.empty()) {
-      return std::string("The daemon sees no GPU; `berth doctor` looks for the reason.\n");
+      return std::string(
+          books.has_jobs()
+              ? "The daemon sees no GPU; `berth doctor` looks for the reason.\n"
+              : "No node says which GPUs it has: see docs/kubernetes.md, \"Nodes\".\n");
     }
-    TRY(const json::Array leases, daemon->list("/v1/leases?state=live&limit=10000", "leases"));
+    TRY(const json::Array leases, books.list("/v1/leases?state=live&limit=10000", "leases"));
     Owners owners;
     for (const Value& lease : leases) {
       owners[std::string(lease.text("id"))] = lease.text("owner");
@@ -222,7 +236,7 @@ ExitCode run_gpus(const Arguments& arguments, Console& console) {
     }
     return text;
   };
-  const Result<void> shown = show(arguments, console, draw);
+  const Result<void> shown = show_books(arguments, console, books, draw);
   return shown ? ExitCode::done : fail("gpus", shown.error(), console);
 }
 

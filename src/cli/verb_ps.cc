@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <set>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/suggest.h"
+#include "cli/books.h"
 #include "cli/daemon_client.h"
 #include "cli/grid.h"
 #include "cli/job_client.h"
@@ -44,6 +46,10 @@ constexpr Option kOptions[] = {
     kWatchOption,
     kIntervalOption,
     kWideOutputOption,
+    kKubeOption,
+    kNamespaceOption,
+    kKubeconfigOption,
+    kContextOption,
     kAddressOption,
     kTokenFileOption,
     kCaFileOption,
@@ -54,6 +60,7 @@ constexpr Example kExamples[] = {
     {"berth ps --state waiting --queue default -o wide", "who waits, and for what, in full"},
     {"berth ps --device 0 --watch", "who is on the first GPU, live"},
     {"berth ps --all -o json", "everything the daemon still knows, for a script"},
+    {"berth ps --kube", "the pods of a cluster that Berth schedules"},
 };
 
 Tone tone_of(std::string_view state) {
@@ -145,9 +152,16 @@ std::string runs_text(const Value& lease) {
   return span_text(*since - ended.value_or(0));
 }
 
+Result<json::Array> jobs_of(Books& books, bool all) {
+  if (!books.has_jobs()) {
+    return json::Array();
+  }
+  return books.list(all ? "/v1/jobs?all=1" : "/v1/jobs", "jobs");
+}
+
 // A job stands in the place of its lease; one that has none yet, or no more, comes at the end.
-Result<json::Array> with_jobs(DaemonClient& daemon, json::Array leases, bool all) {
-  TRY(json::Array jobs, daemon.list(all ? "/v1/jobs?all=1" : "/v1/jobs", "jobs"));
+Result<json::Array> with_jobs(Books& books, json::Array leases, bool all) {
+  TRY(json::Array jobs, jobs_of(books, all));
   std::map<std::string, const Value*, std::less<>> by_id;
   for (const Value& job : jobs) {
     by_id.emplace(job.text("id"), &job);
@@ -240,6 +254,12 @@ std::string table_of(const json::Array& leases, const DeviceNames& names, const 
   return grid.text(look);
 }
 
+// In a cluster the owner of a pod is its namespace.
+std::string owner_of(const Arguments& arguments) {
+  const std::string owner = arguments.value("--owner").value_or("");
+  return owner.empty() ? arguments.value(kNamespaceOption.name).value_or("") : owner;
+}
+
 std::string query_of(const Arguments& arguments, const std::string& device) {
   std::string query = "/v1/leases?limit=1000";
   const std::string states =
@@ -249,7 +269,7 @@ std::string query_of(const Arguments& arguments, const std::string& device) {
   }
   for (const auto& [name, value] :
        {std::pair("queue", arguments.value("--queue").value_or("")),
-        std::pair("owner", arguments.value("--owner").value_or("")), std::pair("device", device)}) {
+        std::pair("owner", owner_of(arguments)), std::pair("device", device)}) {
     if (!value.empty()) {
       query += fmt::format("&{}={}", name, net::percent_encoded(value));
     }
@@ -289,26 +309,26 @@ ExitCode run_ps(const Arguments& arguments, Console& console) {
   if (const Result<void> states = check_states(arguments); !states) {
     return fail("ps", states.error(), console);
   }
-  Result<DaemonClient> daemon = DaemonClient::open(arguments);
-  if (!daemon) {
-    return fail("ps", daemon.error(), console);
+  const Result<std::unique_ptr<Books>> opened = open_books(arguments);
+  if (!opened) {
+    return fail("ps", opened.error(), console);
   }
+  Books& books = **opened;
   const std::string format = *arguments.value("--output");
   const auto draw = [&](const Look& look) -> Result<std::string> {
-    TRY(const json::Array devices, daemon->list("/v1/devices", "devices"));
+    TRY(const json::Array devices, books.list("/v1/devices", "devices"));
     std::string device;
     if (const auto words = arguments.value("--device")) {
       TRY(device, device_meant(devices, *words));
     }
-    TRY(json::Array leases, daemon->list(query_of(arguments, device), "leases"));
+    TRY(json::Array leases, books.list(query_of(arguments, device), "leases"));
     // Filters are of leases; jobs that have none are shown when nothing is filtered.
     if (!arguments.has("--state") && !arguments.has("--queue") && !arguments.has("--owner") &&
         device.empty() && format != "json" && format != "yaml") {
-      TRY(leases, with_jobs(*daemon, std::move(leases), arguments.has("--all")));
+      TRY(leases, with_jobs(books, std::move(leases), arguments.has("--all")));
     }
     if (format == "json" || format == "yaml") {
-      TRY(json::Array jobs,
-          daemon->list(arguments.has("--all") ? "/v1/jobs?all=1" : "/v1/jobs", "jobs"));
+      TRY(json::Array jobs, jobs_of(books, arguments.has("--all")));
       return text_of(json::object({{"leases", std::move(leases)}, {"jobs", std::move(jobs)}}),
                      format, arguments.has("--watch"));
     }
@@ -320,7 +340,7 @@ ExitCode run_ps(const Arguments& arguments, Console& console) {
     return table_of(leases, DeviceNames(devices), look, format == "wide") +
            (look.terminal ? toned(tally(leases), Tone::faint, look) : "");
   };
-  const Result<void> shown = show(arguments, console, draw);
+  const Result<void> shown = show_books(arguments, console, books, draw);
   return shown ? ExitCode::done : fail("ps", shown.error(), console);
 }
 

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "cli/books.h"
 #include "cli/daemon_client.h"
 #include "cli/grid.h"
 #include "cli/live_view.h"
@@ -18,8 +20,8 @@ namespace {
 using json::Value;
 
 constexpr Option kOptions[] = {
-    kWatchOption,   kIntervalOption,  kWideOutputOption,
-    kAddressOption, kTokenFileOption, kCaFileOption,
+    kWatchOption,      kIntervalOption, kWideOutputOption, kKubeOption,      kNamespaceOption,
+    kKubeconfigOption, kContextOption,  kAddressOption,    kTokenFileOption, kCaFileOption,
 };
 
 constexpr Example kExamples[] = {
@@ -88,20 +90,21 @@ std::string table_of(const json::Array& queues, const Look& look, bool wide) {
 }
 
 ExitCode run_queues(const Arguments& arguments, Console& console) {
-  Result<DaemonClient> daemon = DaemonClient::open(arguments);
-  if (!daemon) {
-    return fail("queues", daemon.error(), console);
+  const Result<std::unique_ptr<Books>> opened = open_books(arguments);
+  if (!opened) {
+    return fail("queues", opened.error(), console);
   }
+  Books& books = **opened;
   const std::string format = *arguments.value("--output");
   const auto draw = [&](const Look& look) -> Result<std::string> {
-    TRY(json::Array queues, daemon->list("/v1/queues", "queues"));
+    TRY(json::Array queues, books.list("/v1/queues", "queues"));
     if (format == "json" || format == "yaml") {
       return text_of(json::object({{"queues", std::move(queues)}}), format,
                      arguments.has("--watch"));
     }
     return table_of(queues, look, format == "wide");
   };
-  const Result<void> shown = show(arguments, console, draw);
+  const Result<void> shown = show_books(arguments, console, books, draw);
   return shown ? ExitCode::done : fail("queues", shown.error(), console);
 }
 
@@ -114,7 +117,7 @@ constinit const Command kQueuesCommand{
         "DESERVED is what a queue gets back whenever it asks for it, SHARE what it is entitled to "
         "now, LIMIT what it can never exceed, DEMAND what it would use if it could. HELD says why "
         "a queue admits nothing.\n\n"
-        "`berth queues check`, `fields` and `import` work on queue files and need no daemon.",
+        "`berth queues check`, `fields` and `import` work on queue files and need no books.",
     .options = kOptions,
     .examples = kExamples,
     .run = run_queues,

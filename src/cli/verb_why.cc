@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -6,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "cli/books.h"
 #include "cli/daemon_client.h"
 #include "cli/grid.h"
 #include "cli/job_client.h"
@@ -21,13 +23,15 @@ namespace {
 using json::Value;
 
 constexpr Option kOptions[] = {
-    kWatchOption, kIntervalOption, kOutputOption, kAddressOption, kTokenFileOption, kCaFileOption,
+    kWatchOption,      kIntervalOption, kOutputOption,  kKubeOption,      kNamespaceOption,
+    kKubeconfigOption, kContextOption,  kAddressOption, kTokenFileOption, kCaFileOption,
 };
 
 constexpr Example kExamples[] = {
     {"berth why l-0004", "why it waits, what is missing, and what would help"},
     {"berth why l-0004 --watch", "the same, live"},
     {"berth why l-0004 -o json", "with the verdict in all detail"},
+    {"berth why train-0 -n team-a", "the same of a pod"},
 };
 
 const Value& member(const Value& value, std::string_view name) {
@@ -235,9 +239,9 @@ Facts facts_of(const Value& lease, const Value& why, const DeviceNames& names, c
   return facts;
 }
 
-Result<std::string> text_for(DaemonClient& daemon, const Value& lease, const Look& look) {
+Result<std::string> text_for(Books& books, const Value& lease, const Look& look) {
   const std::string id = net::percent_encoded(lease.text("id"));
-  TRY(const Value why, daemon.get("/v1/leases/" + id + "/explain"));
+  TRY(const Value why, books.get("/v1/leases/" + id + "/explain"));
   json::Array devices;
   if (const Value& rows = member(why, "devices"); rows.is_array()) {
     devices = rows.as_array();
@@ -257,11 +261,11 @@ Result<std::string> text_for(DaemonClient& daemon, const Value& lease, const Loo
 }
 
 // The lease of a job. Errors: conflict, if it has none, with what it waits for instead.
-Result<Value> lease_meant(DaemonClient& daemon, const std::string& id) {
-  if (!is_job_id(id)) {
-    return find_lease(daemon, id);
+Result<Value> lease_meant(Books& books, const std::string& id) {
+  if (!books.has_jobs() || !is_job_id(id)) {
+    return find_lease(books, books.full_id(id));
   }
-  TRY(const json::Array jobs, find_jobs(daemon, id));
+  TRY(const json::Array jobs, find_jobs(books, id));
   if (jobs.size() > 1) {
     return invalid_argument(fmt::format("{} is an array of {} jobs: name one, such as {}", id,
                                         jobs.size(), jobs.front().text("id")));
@@ -276,21 +280,22 @@ Result<Value> lease_meant(DaemonClient& daemon, const std::string& id) {
 }
 
 ExitCode run_why(const Arguments& arguments, Console& console) {
-  Result<DaemonClient> daemon = DaemonClient::open(arguments);
-  if (!daemon) {
-    return fail("why", daemon.error(), console);
+  const Result<std::unique_ptr<Books>> opened = open_books(arguments);
+  if (!opened) {
+    return fail("why", opened.error(), console);
   }
+  Books& books = **opened;
   const std::string format = *arguments.value("--output");
   const auto draw = [&](const Look& look) -> Result<std::string> {
-    TRY(const Value lease, lease_meant(*daemon, arguments.operands().front()));
+    TRY(const Value lease, lease_meant(books, arguments.operands().front()));
     if (format == "table") {
-      return text_for(*daemon, lease, look);
+      return text_for(books, lease, look);
     }
     TRY(const Value why,
-        daemon->get("/v1/leases/" + net::percent_encoded(lease.text("id")) + "/explain"));
+        books.get("/v1/leases/" + net::percent_encoded(lease.text("id")) + "/explain"));
     return text_of(why, format, arguments.has("--watch"));
   };
-  const Result<void> shown = show(arguments, console, draw);
+  const Result<void> shown = show_books(arguments, console, books, draw);
   return shown ? ExitCode::done : fail("why", shown.error(), console);
 }
 
@@ -305,7 +310,7 @@ constinit const Command kWhyCommand{
         "let it start now. Each of those was tried on a copy of the books before it is named.",
     .options = kOptions,
     .operand = {.name = "ID",
-                .help = "of a lease or job (berth ps), or the key of a lease",
+                .help = "of a lease or job (berth ps), the key of a lease, or the name of a pod",
                 .required = true},
     .examples = kExamples,
     .run = run_why,
