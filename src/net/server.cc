@@ -445,15 +445,20 @@ Result<void> Server::reload() {
   TokenSet tokens;
   std::shared_ptr<const TlsServer> tls;
   TRY_VOID(impl_->load_secrets(tokens, tls));
-  const auto done = std::make_shared<std::promise<void>>();
-  const std::future<void> applied = done->get_future();
-  impl_->io->mailbox()->post(
-      [this, done, tokens = std::move(tokens), tls = std::move(tls)]() mutable {
-        impl_->replace_secrets(std::move(tokens), std::move(tls));
-        done->set_value();
-      });
-  applied.wait();
-  return success();
+  // The task alone owns the promise: a server that stops drops the task, and that ends the wait.
+  bool applied = false;
+  std::promise<void> over;
+  const std::future<void> is_over = over.get_future();
+  impl_->io->mailbox()->post([this, &applied, over = std::move(over), tokens = std::move(tokens),
+                              tls = std::move(tls)]() mutable {
+    impl_->replace_secrets(std::move(tokens), std::move(tls));
+    applied = true;
+    over.set_value();
+  });
+  is_over.wait();
+  if (applied) return success();
+  return Error{ErrorCode::unavailable,
+               "the server stops: tokens and certificate are read when it starts again"};
 }
 
 Result<void> Server::replace_certificate(const std::string& certificate, const std::string& key) {

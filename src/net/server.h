@@ -114,6 +114,7 @@ class Server {
 
   // Reads the token file and the certificate again. On an error all stays as it was. Callers whose
   // token is gone or has another role now are refused from then on; what they have open is closed.
+  // Unavailable: it stops, or has.
   Result<void> reload();
   // Serves new connections with another certificate (PEM). On an error all stays as it was.
   Result<void> replace_certificate(const std::string& certificate, const std::string& key);

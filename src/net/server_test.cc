@@ -164,5 +164,20 @@ TEST(Server, StoppingAnswersWhatWaitsWith503) {
   EXPECT_TRUE(answer.contains("not-ready")) << answer;
 }
 
+TEST(Server, AReloadWhileItStopsOrAfterwardsEndsAndIsRefused) {
+  Harbour harbour([](const Request&, Reply reply) { reply.send({}); });
+  std::atomic<bool> reloaded = false;
+  std::thread reloads([&] {
+    while (harbour.server().reload().ok())
+      reloaded = true;
+  });
+  EXPECT_TRUE(eventually([&] { return reloaded.load(); }));
+  harbour.server().stop();
+  reloads.join();
+  const Result<void> late = harbour.server().reload();
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().code(), ErrorCode::unavailable);
+}
+
 }  // namespace
 }  // namespace berth::net
