@@ -31,6 +31,13 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
 }
 
 std::string nearest(std::string_view typed, std::span<const std::string> known) {
+  // Whoever typed far more than the longest word meant none of them, and how long the answer takes
+  // is not for a daemon's client to choose.
+  constexpr std::size_t kMostBeyond = 64;
+  std::size_t longest = 0;
+  for (const std::string& word : known)
+    longest = std::max(longest, word.size());
+  typed = typed.substr(0, longest + kMostBeyond);
   // People who abbreviate type the beginning of a word: that is one step away, however long the
   // rest is.
   const auto distance = [typed](const std::string& word) {

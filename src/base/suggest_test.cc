@@ -1,5 +1,6 @@
 #include "base/suggest.h"
 
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,14 @@ TEST(Suggest, PrefersTheFewestEditsThenTheFirstListed) {
   EXPECT_EQ(nearest("re", verbs), "replay");
   EXPECT_EQ(nearest("x", std::vector<std::string>{"b", "a"}), "b");
   EXPECT_EQ(nearest("x", {}), "");
+}
+
+TEST(Suggest, TakesNoTimeForWhatIsFarTooLongToBeMeant) {
+  const std::vector<std::string> verbs{"simulate", "version", "policies", "replay"};
+  const std::string typed = "replay" + std::string(std::size_t{32} << 20U, 'y');
+  const std::clock_t begin = std::clock();
+  EXPECT_EQ(nearest(typed, verbs), "replay");
+  EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC / 2) << "of the processor, other work aside";
 }
 
 }  // namespace
