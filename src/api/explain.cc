@@ -141,21 +141,24 @@ Value explain_value(const lease::Service& service, const lease::Ask& ask, const 
 }
 
 Value queues_value(const lease::Service& service) {
-  const core::QueueTree& tree = service.engine().queues();
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> counts;  // waiting, holding
+  QueueCounts counts;
   for (const std::uint64_t number : service.live()) {
     const lease::Lease& lease = service.lease(number);
     if (lease.state == lease::State::waiting) {
-      ++counts[lease.ask.queue].first;
+      ++counts[lease.ask.queue].waiting;
     } else if (lease::holds(lease.state) && lease.wants_gpu()) {
-      ++counts[lease.ask.queue].second;
+      ++counts[lease.ask.queue].running;
     }
   }
+  return queues_value(service.engine().queues(), std::move(counts));
+}
+
+Value queues_value(const core::QueueTree& tree, QueueCounts counts) {
   json::Array rows;
   const auto row_of = [&](const std::string& name) {
     Value row = json::object({{"name", name}});
-    row.set("waiting", counts[name].first);
-    row.set("running", counts[name].second);
+    row.set("waiting", counts[name].waiting);
+    row.set("running", counts[name].running);
     return row;
   };
   for (std::size_t i = 0; i < tree.queue_slots(); ++i) {

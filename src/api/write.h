@@ -3,10 +3,13 @@
 // Thread-safety: functions of their arguments; the decision thread calls them.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "core/queue/queue_tree.h"
 #include "json/value.h"
 #include "lease/service.h"
 #include "net/message.h"
@@ -37,6 +40,14 @@ json::Value lease_value(const lease::Service& service, const lease::Lease& lease
                         GuardHouse* guards);
 json::Value device_value(const lease::Device& device);
 json::Value queues_value(const lease::Service& service);
+
+struct QueueCount {
+  std::int64_t waiting = 0;
+  std::int64_t running = 0;
+};
+
+using QueueCounts = std::map<std::string, QueueCount>;  // by queue
+json::Value queues_value(const core::QueueTree& tree, QueueCounts counts);
 // Why it waits, and whose burst is in its way; of what has ended, why it has.
 std::string message_of(const lease::Service& service, const lease::Lease& lease,
                        const std::optional<core::Verdict>& verdict);

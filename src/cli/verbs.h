@@ -36,6 +36,7 @@ extern const Command kQueuesFieldsCommand;
 extern const Command kQueuesImportCommand;
 extern const Command kReplayCommand;
 extern const Command kRunCommand;
+extern const Command kSchedulerCommand;
 extern const Command kServeCommand;
 extern const Command kSimulateCommand;
 extern const Command kSubmitCommand;

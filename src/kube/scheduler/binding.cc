@@ -131,8 +131,8 @@ void Harbour::claims_late(PodRecord& record, Time now) {
 }
 
 void Harbour::queue_binding(PodRecord& record) {
-  if (record.phase == PodPhase::granted &&
-      std::ranges::find(bindings_, record.facts.id) == bindings_.end()) {
+  if (record.phase == PodPhase::granted && !record.way->queued) {
+    record.way->queued = true;
     bindings_.push_back(record.facts.id);
   }
 }
@@ -241,16 +241,17 @@ bool Harbour::has_deeds() const {
   return !bindings_.empty() || !others_.empty() || !conditions_.empty() || !events_.empty();
 }
 
-std::vector<Deed> Harbour::take(std::size_t most, Time now) {
+std::vector<Deed> Harbour::take(const Room& room, Time now) {
   settle_crowded(now);
   std::vector<Deed> deeds;
-  while (ready_ && deeds.size() < most && !bindings_.empty()) {
+  while (ready_ && deeds.size() < room.bindings && !bindings_.empty()) {
     PodRecord* record = find(bindings_.front());
     bindings_.pop_front();
-    if (record == nullptr || record->phase != PodPhase::granted) {
-      continue;
+    if (record == nullptr || record->phase != PodPhase::granted || !record->way->queued) {
+      continue;  // withdrawn, or gone
     }
     Way& way = *record->way;
+    way.queued = false;
     way.deed = give_number(*record, DeedKind::bind);
     way.sent = way.may_be_done ? way.sent : now;
     record->phase = PodPhase::sent;
@@ -258,20 +259,19 @@ std::vector<Deed> Harbour::take(std::size_t most, Time now) {
                                     .node = census_.node(record->facts.node).name,
                                     .annotations = way.annotations}});
   }
-  const auto drain = [&](std::deque<Deed>& from) {
-    while (deeds.size() < most && !from.empty()) {
-      Deed deed = std::move(from.front());
-      from.pop_front();
-      if (still_wanted(deed)) {
-        deeds.push_back(std::move(deed));
+  const auto drain = [&](std::deque<Deed>& from, std::size_t most) {
+    for (; most > 0 && !from.empty(); from.pop_front()) {
+      if (still_wanted(from.front())) {
+        deeds.push_back(std::move(from.front()));
+        --most;
       } else {
-        outstanding_.erase(deed.number);
+        outstanding_.erase(from.front().number);
       }
     }
   };
-  drain(others_);
-  drain(conditions_);
-  drain(events_);
+  drain(others_, others_.size());
+  drain(conditions_, room.conditions);
+  drain(events_, room.events);
   return deeds;
 }
 
@@ -310,7 +310,7 @@ void Harbour::answered(std::uint64_t number, const Said& said, Time now) {
       }
       break;
     case DeedKind::claim: claim_answered(*record, said, now); break;
-    case DeedKind::condition: condition_answered(*record, said, now); break;
+    case DeedKind::condition: condition_answered(*record, number, said, now); break;
     case DeedKind::event: break;
   }
 }
@@ -339,9 +339,7 @@ void Harbour::bind_answered(PodRecord& record, const Said& said, Time now) {
   if (said.outcome == Said::Outcome::answered && said.status >= 200 && said.status < 300) {
     record.phase = PodPhase::bound;
     record.way->may_be_done = true;
-    ++figures_.bound;
-    news("bound", record.facts.id, census_.node(record.facts.node).name, "");
-    say_scheduled(record, now);
+    note_bound(record, now);
     set_timer(now + config_.surely_over, Alarm::read, record);
     return;
   }
@@ -380,6 +378,13 @@ void Harbour::bind_answered(PodRecord& record, const Said& said, Time now) {
   ++figures_.unknown;
   record.way->may_be_done = true;
   read_later(record, now, said.retry_after);
+}
+
+// Once for each pod, whoever tells it first: the answer or the watch.
+void Harbour::note_bound(const PodRecord& record, Time now) {
+  ++figures_.bound;
+  news("bound", record.facts.id, census_.node(record.facts.node).name, "");
+  say_scheduled(record, now);
 }
 
 void Harbour::try_later(PodRecord& record, Words words, Time now) {

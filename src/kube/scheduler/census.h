@@ -123,6 +123,8 @@ class Census {
   const std::set<const PodFacts*>& guarded() const { return guarded_; }
 
   // --- the rest
+  // Why claims and volumes are not known; empty: they are.
+  std::string storage_problem;
   std::map<std::string, Labels, std::less<>> namespaces;
   std::map<std::string, VolumeClaim, std::less<>> claims;  // by namespace/name
   std::map<std::string, Volume, std::less<>> volumes;

@@ -291,12 +291,30 @@ std::optional<PodPhase> Harbour::phase(std::string_view id) const {
   return record == nullptr ? std::nullopt : std::optional(record->phase);
 }
 
+std::string Harbour::reason(std::string_view id) const {
+  const PodRecord* record = find(id);
+  return record == nullptr || record->told == nullptr ? std::string() : record->told->reason;
+}
+
 std::optional<Harbour::Words> Harbour::words(std::string_view id) const {
   const PodRecord* record = find(id);
   if (record == nullptr || !is_told(*record)) {
     return std::nullopt;
   }
   return words_of(*record);
+}
+
+std::optional<Harbour::View> Harbour::view(std::string_view id) const {
+  const PodRecord* record = find(id);
+  if (record == nullptr) {
+    return std::nullopt;
+  }
+  return View{.phase = record->phase,
+              .queue = record->plan != nullptr ? record->plan->options.queue : record->queue,
+              .node = record->facts.node == kNoNode ? "" : census_.node(record->facts.node).name,
+              .created_ms = record->created_ms,
+              .deleting = record->facts.deleting,
+              .holds = record->holds.get()};
 }
 
 std::vector<std::string> Harbour::ours() const {

@@ -125,8 +125,13 @@ class Harbour {
   // Looks at what came and decides. Changes take effect here, not before.
   void settle(Time now);
 
-  // --- deeds. Bindings first, then readings and claims, conditions, events. At most so many.
-  std::vector<Deed> take(std::size_t most, Time now);
+  // --- deeds. Bindings first, then readings and claims, conditions, events.
+  struct Room {  // at most so many of a kind
+    std::size_t bindings = 0;
+    std::size_t conditions = 0;
+    std::size_t events = 0;
+  };
+  std::vector<Deed> take(const Room& room, Time now);
   bool has_deeds() const;
   void answered(std::uint64_t number, const Said& said, Time now);
 
@@ -139,10 +144,22 @@ class Harbour {
     std::string message;
   };
   std::optional<PodPhase> phase(std::string_view id) const;
+  // The reason of its condition as it was told last, without looking anew; empty: none.
+  std::string reason(std::string_view id) const;
   // Why it waits; empty when it does not.
   std::optional<Words> words(std::string_view id) const;
+  struct View {
+    PodPhase phase = PodPhase::kept;
+    std::string queue;
+    std::string node;  // that it lies on or is promised
+    std::int64_t created_ms = 0;
+    bool deleting = false;
+    const Holdings* holds = nullptr;  // of devices; valid until the next change
+  };
+  std::optional<View> view(std::string_view id) const;
   // Pods of ours, by name.
   std::vector<std::string> ours() const;
+  std::size_t pods() const { return pods_.size(); }
   const Census& census() const { return census_; }
   // Called with every event of the engine and what it answered: the decision log.
   using Tap = std::function<void(const core::Event&, std::span<const core::Action>)>;
@@ -159,6 +176,7 @@ class Harbour {
     std::uint64_t deed = 0;  // that is outstanding; 0: none
     Time sent;               // the first time
     int failures = 0;
+    bool queued = false;       // in the line of those to be taken
     bool may_be_done = false;  // a binding was sent and its outcome is not known
     std::vector<ClaimStep> claims;
     Time give_up;
@@ -167,6 +185,8 @@ class Harbour {
   // What its condition says.
   struct Told {
     std::uint64_t hash = 0;
+    std::uint64_t deed = 0;  // the last write of it
+    std::string reason;
     Time at;
     std::uint64_t changes = 0;  // of the books, when it was compared last
     std::int64_t transition_ms = 0;
@@ -207,7 +227,7 @@ class Harbour {
   explicit Harbour(HarbourConfig config) : config_(std::move(config)) {}
 
   // Which nodes the rules of this room leave to a pod.
-  struct Room {
+  struct Openings {
     std::vector<std::string> open = {};
     std::vector<std::string> shut = {};
     std::map<std::string, std::int64_t> closed = {};  // by the word of the rule
@@ -269,7 +289,7 @@ class Harbour {
   // who is tried, and where (harbour_waiting.cc)
   void try_fresh(Time now);
   std::uint64_t versions(std::uint32_t grounds) const;
-  Room room_for(const PodRecord& record) const;
+  Openings room_for(const PodRecord& record) const;
   void keep(PodRecord& record, Words words);
   void submit(PodRecord& record, Time now);
   void leave_engine(PodRecord& record, Time now);
@@ -291,6 +311,7 @@ class Harbour {
   bool still_wanted(const Deed& deed) const;
   void claim_answered(PodRecord& record, const Said& said, Time now);
   void bind_answered(PodRecord& record, const Said& said, Time now);
+  void note_bound(const PodRecord& record, Time now);
   void try_later(PodRecord& record, Words words, Time now);
   void read_now(PodRecord& record);
   void read_later(PodRecord& record, Time now, std::optional<Duration> asked);
@@ -302,7 +323,7 @@ class Harbour {
   static bool is_told(const PodRecord& record);
   Words words_of(const PodRecord& record) const;
   void tell(PodRecord& record, Time now);
-  void condition_answered(PodRecord& record, const Said& said, Time now);
+  void condition_answered(PodRecord& record, std::uint64_t number, const Said& said, Time now);
   void say_failed(PodRecord& record, const std::string& note, Time now);
   void write_series(PodRecord& record, const std::string& note, Time now);
   void refresh_series(PodRecord& record, Time now);

@@ -137,6 +137,7 @@ void Harbour::remember_told(PodRecord& record, const Pod& pod, Time now) {
   const Condition* said = condition(pod, kScheduled);
   if (said != nullptr && said->status == "False") {
     record.told->hash = hash_of({.reason = said->reason, .message = said->message});
+    record.told->reason = said->reason;
     record.told->transition_ms = said->transition_ms;
   }
 }
@@ -152,7 +153,9 @@ bool Harbour::confirms(const PodRecord& record, const Pod& pod) const {
 
 void Harbour::lies(PodRecord& record, const Pod& pod, bool ours, Time now) {
   if (confirms(record, pod)) {
-    std::erase(bindings_, record.facts.id);
+    if (record.phase != PodPhase::bound) {
+      note_bound(record, now);  // the watch was faster than the answer
+    }
     record.way.reset();
     record.phase = PodPhase::confirmed;
     record.plan = nullptr;

@@ -87,6 +87,8 @@ TEST(Harbour, AnAnswerAfterTheWatchChangesNothing) {
   cluster.tell(bound_by(pod, bind));
   cluster.answer(number, 201);
   EXPECT_EQ(cluster.phase("train"), PodPhase::confirmed);
+  EXPECT_EQ(cluster.harbour->figures().bound, 1);
+  EXPECT_EQ(cluster.deeds_of<Say>().size(), 1U);
   EXPECT_TRUE(cluster.deeds_of<ReadPod>().empty());
 }
 

@@ -124,7 +124,7 @@ struct Cluster {
   // What it wants done now.
   std::vector<Deed> deeds() {
     settle();
-    auto taken = harbour->take(1000, now);
+    auto taken = harbour->take({.bindings = 1000, .conditions = 1000, .events = 1000}, now);
     check();
     return taken;
   }

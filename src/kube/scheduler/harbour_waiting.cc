@@ -84,8 +84,8 @@ std::uint64_t Harbour::versions(std::uint32_t grounds) const {
 }
 
 // Which nodes the rules of this room leave to a pod.
-Harbour::Room Harbour::room_for(const PodRecord& record) const {
-  Room room;
+Harbour::Openings Harbour::room_for(const PodRecord& record) const {
+  Openings room;
   const PlaceRules rules(census_, record.facts);
   room.grounds = rules.grounds();
   room.waits = rules.waits();
@@ -118,7 +118,7 @@ void Harbour::keep(PodRecord& record, Words words) {
 
 // Gives the pod to the engine, with the nodes that it may use; or keeps it back.
 void Harbour::submit(PodRecord& record, Time now) {
-  Room room = room_for(record);
+  Openings room = room_for(record);
   record.grounds = room.grounds;
   record.grounds_at = versions(room.grounds);
   record.looked_at = now;
@@ -175,7 +175,6 @@ void Harbour::leave_engine(PodRecord& record, Time now) {
   const bool known = record.phase == PodPhase::waiting || record.booked;
   record.booked = false;
   if (record.way != nullptr) {
-    std::erase(bindings_, record.facts.id);
     record.way.reset();
   }
   if (record.phase == PodPhase::waiting || record.phase == PodPhase::granted ||
@@ -210,7 +209,7 @@ void Harbour::look_again(Time now) {
       fresh_.insert(id);
       continue;
     }
-    const Room room = room_for(*record);
+    const Openings room = room_for(*record);
     record->looked_at = now;
     record->grounds_at = versions(room.grounds);
     if (!room.waits.empty() || room.open != record->open) {

@@ -105,22 +105,24 @@ void Harbour::tell(PodRecord& record, Time now) {
     return;
   }
   told.hash = hash;
+  told.reason = words.reason;
   told.at = now;
   ++figures_.patches;
-  conditions_.push_back(
-      {give_number(record, DeedKind::condition), PatchStatus{.pod = name_of(record),
-                                                             .reason = words.reason,
-                                                             .message = words.message,
-                                                             .transition_ms = told.transition_ms,
-                                                             .generation = record.generation}});
+  told.deed = give_number(record, DeedKind::condition);
+  conditions_.push_back({told.deed, PatchStatus{.pod = name_of(record),
+                                                .reason = words.reason,
+                                                .message = words.message,
+                                                .transition_ms = told.transition_ms,
+                                                .generation = record.generation}});
   say_failed(record, words.message, now);
 }
 
 // It was not written: what it says is not known any more.
-void Harbour::condition_answered(PodRecord& record, const Said& said, Time now) {
+void Harbour::condition_answered(PodRecord& record, std::uint64_t number, const Said& said,
+                                 Time now) {
   const bool fine = said.outcome == Said::Outcome::answered &&
                     (said.status < 300 || said.status == 404 || said.status == 409);
-  if (!fine && record.told != nullptr) {
+  if (!fine && record.told != nullptr && record.told->deed == number) {
     record.told->hash = 0;
     set_timer(now + config_.tell_every, Alarm::tell, record);
   }

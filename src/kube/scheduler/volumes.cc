@@ -237,6 +237,9 @@ ReadyRule ready_volumes(const Census& census, const PodFacts& pod) {
   if (!has_volumes(pod)) {
     return {};
   }
+  if (!census.storage_problem.empty()) {
+    return {.waits = "unsupported constraint: spec.volumes: " + census.storage_problem};
+  }
   if (std::string why = why_none(census, pod); !why.empty()) {
     return {.waits = std::move(why)};
   }
