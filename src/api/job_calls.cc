@@ -1,5 +1,6 @@
 #include "api/job_calls.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -20,10 +21,22 @@ using lease::Refusal;
 namespace {
 
 constexpr std::int64_t kMostLog = 1 << 20;
+constexpr std::int64_t kMostWait = 60;  // seconds
 
 Value number_or_null(std::int64_t wall) { return wall > 0 ? Value(time_text(wall)) : Value(); }
 
 Value text_or_null(std::string_view text) { return text.empty() ? Value() : Value(text); }
+
+Outcome<JobUntil> read_until(const net::Request& request) {
+  const std::string* text = request.query_value("until");
+  if (text == nullptr || *text == "over") {
+    return JobUntil::over;
+  }
+  if (*text == "granted") {
+    return JobUntil::granted;
+  }
+  return std::unexpected(bad_query("until", *text, "is granted or over"));
+}
 
 }  // namespace
 
@@ -59,12 +72,13 @@ Value job_value(const jobs::Job& job, const lease::Service& service, lease::Now 
        {"lease", lease != nullptr ? lease_value(service, *lease, now, nullptr) : Value()}});
 }
 
-JobCalls::JobCalls(jobs::Book& book, lease::Service& service, std::string node, Folder folder)
+JobCalls::JobCalls(jobs::Book& book, lease::Service& service, JobCallsOptions options)
     : book_(book),
       service_(service),
-      node_(std::move(node)),
-      folder_(std::move(folder)),
-      followers_(std::make_unique<LogFollowers>()) {}
+      node_(std::move(options.node)),
+      folder_(std::move(options.folder)),
+      followers_(std::make_unique<LogFollowers>()),
+      polls_(std::make_unique<JobPolls>(book, std::move(options.left))) {}
 
 JobCalls::~JobCalls() = default;
 
@@ -122,13 +136,51 @@ bool JobCalls::handle(const net::Request& request, net::Reply& reply, Api& api,
 
 void JobCalls::read(const net::Request& request, net::Reply& reply, Api& api,
                     const Moment& moment) {
-  if (auto known = check_query(request, {}); !known) {
-    return api.answer(std::move(reply), refusal_response(known.error()));
+  const auto refuse = [&](const Refusal& refusal) {
+    api.answer(std::move(reply), refusal_response(refusal));
+  };
+  if (auto known = check_query(request, {"wait", "until"}); !known) {
+    return refuse(known.error());
   }
-  const auto found = book_.read(party_of(request.caller), request.segments[2]);
-  api.answer(std::move(reply),
-             found ? jobs_response(200, *found, moment) : refusal_response(found.error()));
+  const auto wait = query_number(request, "wait", 0, kMostWait);
+  const Outcome<JobUntil> until = read_until(request);
+  const lease::Party party = party_of(request.caller);
+  const auto found = book_.read(party, request.segments[2]);
+  if (!wait || !until || !found) {
+    return refuse(!wait ? wait.error() : !until ? until.error() : found.error());
+  }
+  const bool there = std::ranges::all_of(
+      *found, [&](const jobs::Job* job) { return JobPolls::reached(*job, *until); });
+  if (there || wait->value_or(0) == 0) {
+    return api.answer(std::move(reply), jobs_response(200, *found, moment));
+  }
+  polls_->add({.party = party,
+               .id = request.segments[2],
+               .until = *until,
+               .due = moment.real_ms + **wait * 1000},
+              std::move(reply));
 }
+
+net::Response JobCalls::poll_response(const JobPolls::Poll& poll, const Moment& moment) const {
+  const auto found = book_.read(poll.party, poll.id);
+  return found ? jobs_response(200, *found, moment) : refusal_response(found.error());
+}
+
+void JobCalls::settled(const Moment& moment) {
+  polls_->changed(book_.changed(), [&](const JobPolls::Poll& poll, net::Reply reply) {
+    reply.send(poll_response(poll, moment));
+  });
+}
+
+void JobCalls::tick(Api& api, const Moment& moment) {
+  polls_->tick(moment.real_ms, [&](const JobPolls::Poll& poll, net::Reply reply) {
+    api.answer(std::move(reply), poll_response(poll, moment));
+  });
+}
+
+std::optional<std::int64_t> JobCalls::next_due_real_ms() const { return polls_->next_due(); }
+
+void JobCalls::client_left(std::uint64_t poll) { polls_->remove(poll); }
 
 void JobCalls::cancel(const net::Request& request, net::Reply& reply, Api& api,
                       const Moment& moment) {

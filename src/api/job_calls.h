@@ -1,16 +1,20 @@
 // The calls under /v1/jobs, over a jobs::Book.
 //
 // A log is read from the job's folder; one that is followed is a stream, which a thread of its own
-// keeps feeding until the job has ended. Thread-safety: the decision thread.
+// keeps feeding until the job has ended. Who waits for a job (a long poll) is told by settled(),
+// when what has become of it is on disk. Thread-safety: the decision thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "api/api.h"
+#include "api/job_polls.h"
 #include "jobs/book.h"
 #include "json/value.h"
 #include "net/message.h"
@@ -22,11 +26,20 @@ json::Value job_value(const jobs::Job& job, const lease::Service& service, lease
 
 class LogFollowers;
 
+struct JobCallsOptions {
+  std::string node = {};  // this machine's name in the fleet
+  // Where a job's latest attempt is; empty: it was never started.
+  std::function<std::string(const jobs::Job&)> folder = {};
+  // Called with the poll's number when the client of a long poll has left. Any thread.
+  std::function<void(std::uint64_t)> left = {};
+};
+
+// Of POST /v1/jobs, whose body carries an environment; other bodies: net::ServerOptions.
+inline constexpr std::size_t kMostSubmission = std::size_t{1024} * 1024;
+
 class JobCalls {
  public:
-  // `folder`: where a job's latest attempt is; empty: it was never started.
-  using Folder = std::function<std::string(const jobs::Job&)>;
-  JobCalls(jobs::Book& book, lease::Service& service, std::string node, Folder folder);
+  JobCalls(jobs::Book& book, lease::Service& service, JobCallsOptions options);
   ~JobCalls();
   JobCalls(const JobCalls&) = delete;
   JobCalls& operator=(const JobCalls&) = delete;
@@ -34,6 +47,13 @@ class JobCalls {
   // False: not one of these calls.
   bool handle(const net::Request& request, net::Reply& reply, Api& api, const Moment& moment);
   static std::vector<RoutePath> routes();
+
+  // After the commit, before jobs::Book::settled.
+  void settled(const Moment& moment);
+  // Long polls whose time is over.
+  void tick(Api& api, const Moment& moment);
+  std::optional<std::int64_t> next_due_real_ms() const;
+  void client_left(std::uint64_t poll);
 
  private:
   using Call = void (JobCalls::*)(const net::Request&, net::Reply&, Api&, const Moment&);
@@ -48,11 +68,14 @@ class JobCalls {
   net::Response jobs_response(int status, const std::vector<const jobs::Job*>& found,
                               const Moment& moment) const;
 
+  net::Response poll_response(const JobPolls::Poll& poll, const Moment& moment) const;
+
   jobs::Book& book_;
   lease::Service& service_;
   std::string node_;
-  Folder folder_;
+  std::function<std::string(const jobs::Job&)> folder_;
   std::unique_ptr<LogFollowers> followers_;
+  std::unique_ptr<JobPolls> polls_;
 };
 
 }  // namespace berth::api

@@ -14,8 +14,8 @@ using json::Value;
 
 bool is_job_id(std::string_view id) { return id.starts_with("j-"); }
 
-Result<json::Array> find_jobs(Books& books, const std::string& id) {
-  Result<json::Array> found = books.list("/v1/jobs/" + net::percent_encoded(id), "jobs");
+Result<json::Array> find_jobs(Books& books, const std::string& id, const std::string& query) {
+  Result<json::Array> found = books.list("/v1/jobs/" + net::percent_encoded(id) + query, "jobs");
   if (found || found.error().code() != ErrorCode::not_found) {
     return found;
   }

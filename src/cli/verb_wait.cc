@@ -2,7 +2,6 @@
 #include <ostream>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -45,6 +44,8 @@ constexpr Example kExamples[] = {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t kPollSeconds = 50;  // the daemon holds a question for at most 60
+
 bool has_ended(std::string_view state) {
   return state != "waiting" && state != "granted" && state != "active" && state != "suspect" &&
          state != "ending";
@@ -73,7 +74,7 @@ class Waiting {
       }
       status(lease);
       // A poll ends early on news; the place in the queue is no news, so it is asked for anew.
-      const std::int64_t most = console_.err_is_terminal ? 5 : 50;
+      const std::int64_t most = console_.err_is_terminal ? 5 : kPollSeconds;
       TRY(lease, daemon_.get(fmt::format(
                      "/v1/leases/{}?wait={}&version={}", net::percent_encoded(lease.text("id")),
                      std::min<std::int64_t>(most, left.count() + 1), lease.integer("version"))));
@@ -118,13 +119,13 @@ class Waiting {
 Result<ExitCode> wait_for_jobs(DaemonClient& daemon, const std::string& id, bool for_grant,
                                Clock::time_point until, bool table, Console& console,
                                json::Array& done) {
-  auto pause = std::chrono::milliseconds(50);
+  std::string poll;  // the first question is answered at once
   while (true) {
-    TRY(json::Array jobs, find_jobs(daemon, id));
+    TRY(json::Array jobs, find_jobs(daemon, id, poll));
     std::int64_t open = 0;
     for (const Value& job : jobs) {
       const std::string_view state = job.text("state");
-      open += !is_over(job) && !(for_grant && (state == "running" || state == "ending")) ? 1 : 0;
+      open += !is_over(job) && (!for_grant || state == "held" || state == "waiting") ? 1 : 0;
     }
     if (open == 0) {
       ExitCode code = ExitCode::done;
@@ -142,12 +143,13 @@ Result<ExitCode> wait_for_jobs(DaemonClient& daemon, const std::string& id, bool
       }
       return code;
     }
+    const auto left = std::chrono::duration_cast<std::chrono::seconds>(until - Clock::now());
     if (Clock::now() >= until) {
       return Error{ErrorCode::exhausted,
                    fmt::format("{} of {} are not over; --timeout is over", open, id)};
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 3 / 2, std::chrono::milliseconds(1000));
+    poll = fmt::format("?wait={}&until={}", std::min<std::int64_t>(kPollSeconds, left.count() + 1),
+                       for_grant ? "granted" : "over");
   }
 }
 

@@ -49,6 +49,9 @@ struct Range {  // of an array: first … last
   std::int64_t at_once = 0;  // 0 = all
 };
 
+std::size_t bytes_in(const std::vector<std::string>& command,
+                     const std::vector<std::string>& environment);
+
 // What is handed in; fields as in Job.
 struct Plan {
   std::string name = {};
@@ -81,6 +84,8 @@ struct BookOptions {
   std::size_t keep_ended = 10'000;          // the oldest are forgotten first
   std::int64_t keep_ms = 7 * 86'400'000LL;  // how long what has ended can be read
   std::size_t max_live_per_owner = 20'000;
+  // Of the commands and environments of jobs that are not over; what is over keeps none.
+  std::size_t max_bytes_per_owner = std::size_t{256} * 1024 * 1024;
   // Whether this daemon may run programs as this user.
   std::function<bool(std::uint32_t uid)> may_run_as = {};
 };
@@ -112,6 +117,8 @@ class Book {
   void tick(lease::Now now);
 
   bool dirty() const { return !dirty_.empty(); }
+  // Ids of jobs that this batch changed: who waits for them is told between commit and settled().
+  const std::set<std::string>& changed() const { return dirty_; }
   void add_to(lease::Batch& batch);
   void settled(const lease::Batch& batch, lease::Now now);
   void undone();
@@ -135,6 +142,7 @@ class Book {
   void give_back(Job& job, lease::Now now);
   void forget_old(lease::Now now);
   Job& add(Job job);
+  void uncount(const Job& job);
   void forget(const std::string& id);
   std::vector<const Job*> named(std::string_view id) const;
 
@@ -147,6 +155,7 @@ class Book {
   std::set<std::string> live_;
   std::set<std::pair<std::int64_t, std::string>> ended_;  // by time
   std::map<std::string, std::size_t> live_of_;
+  std::map<std::string, std::size_t> bytes_of_;  // likewise
   std::set<std::string> dirty_;
   std::set<std::string> created_;   // in this batch
   std::set<std::string> reserved_;  // in this batch

@@ -33,16 +33,24 @@ Job& Book::add(Job job) {
   Job& added = jobs_[at] = std::move(job);
   by_id_[id] = at;
   if (is_over(added.state)) {
+    added.environment = {};
     ended_.insert({added.ended_wall, id});
     return added;
   }
   live_.insert(id);
   ++live_of_[added.who.name];
+  bytes_of_[added.who.name] += bytes_in(added.command, added.environment);
   if (added.state == State::held) {
     held_.insert(id);
   }
   touch(added);
   return added;
+}
+
+// It is over, or gone.
+void Book::uncount(const Job& job) {
+  --live_of_[job.who.name];
+  bytes_of_[job.who.name] -= bytes_in(job.command, job.environment);
 }
 
 void Book::forget(const std::string& id) {
@@ -54,7 +62,7 @@ void Book::forget(const std::string& id) {
   if (is_over(job.state)) {
     ended_.erase({job.ended_wall, id});
   } else {
-    --live_of_[job.who.name];
+    uncount(job);
   }
   by_lease_.erase(job.lease);
   held_.erase(id);

@@ -18,10 +18,17 @@ namespace {
 // socket's own buffer holds them.
 constexpr std::size_t kAheadBytes = std::size_t{16} * 1024;
 // What a client may send after its last answer before it is cut off.
-constexpr std::uint32_t kLingerBytes = 1024 * 1024;
+constexpr std::uint32_t kLingerBytes = 4 * 1024 * 1024;
 
 // Gives the memory back; clear() would keep it.
 void release(std::string& text) { std::string().swap(text); }
+
+std::size_t largest_body(const ServerOptions& options) {
+  std::size_t most = options.body_limit;
+  for (const BodyLimit& limit : options.body_limits)
+    most = std::max(most, limit.bytes);
+  return most;
+}
 
 }  // namespace
 
@@ -139,8 +146,9 @@ bool Connection::step() {
     in_.erase(0, begin);
     if (in_.empty()) return false;
     const ServerOptions& options = host_.options();
+    body_limit_ = largest_body(options);  // until it is known what is asked
     parser_ = std::make_unique<RequestParser>(
-        ParserLimits{.header = options.header_limit, .body = options.body_limit});
+        ParserLimits{.header = options.header_limit, .body = body_limit_});
     expect_by(options.header_timeout);
   }
   const RequestParser::Step got = parser_->feed(in_);
@@ -160,12 +168,7 @@ bool Connection::step() {
                                    host_.options().header_limit),
             .hint = "send a shorter target and fewer headers"});
       return false;
-    case RequestParser::State::body_too_large:
-      fail({.status = 413,
-            .code = "too-large",
-            .message = fmt::format("the body exceeds {} bytes", host_.options().body_limit),
-            .hint = "send a shorter body"});
-      return false;
+    case RequestParser::State::body_too_large: fail_too_large(); return false;
     case RequestParser::State::malformed: break;
   }
   fail({.status = 400,
@@ -219,7 +222,7 @@ bool Connection::check_body_rules() {
           .code = "bad-request",
           .message = "the expectation is not known here",
           .hint = "the only known one is \"Expect: 100-continue\""});
-  } else {
+  } else if (check_body_limit()) {
     if (head.expects_continue && head.http11) {
       out_ += "HTTP/1.1 100 Continue\r\n\r\n";
       flush();
@@ -227,6 +230,40 @@ bool Connection::check_body_rules() {
     return phase_ == Phase::reading;
   }
   return false;
+}
+
+void Connection::fail_too_large() {
+  fail({.status = 413,
+        .code = "too-large",
+        .message = fmt::format("the body exceeds {} bytes", body_limit_),
+        .hint = "send a shorter body"});
+}
+
+bool Connection::check_body_limit() {
+  const RequestHead& head = parser_->head();
+  const ServerOptions& options = host_.options();
+  body_limit_ = options.body_limit;
+  const std::string_view path = std::string_view(head.target).substr(0, head.target.find('?'));
+  for (const BodyLimit& limit : options.body_limits) {
+    if (limit.method == head.method && limit.path == path) body_limit_ = limit.bytes;
+  }
+  if (!parser_->limit_body(body_limit_)) {
+    fail_too_large();
+    return false;
+  }
+  const bool chunked = !head.content_length.has_value();
+  if (body_limit_ > options.body_limit && (chunked || *head.content_length > options.body_limit)) {
+    large_body_ = host_.room_for_large_body();
+    if (large_body_ == nullptr) {
+      fail({.status = 503,
+            .code = "not-ready",
+            .message = "as many large requests as this server takes at once are on their way",
+            .hint = "send it again in a second"},
+           "Retry-After: 1\r\n");
+      return false;
+    }
+  }
+  return true;
 }
 
 void Connection::deliver() {
@@ -249,6 +286,7 @@ void Connection::deliver() {
                   .last_event_id = head.last_event_id,
                   .caller = *caller_};
   parser_.reset();
+  large_body_.reset();
   phase_ = Phase::handling;
   deadline_ = 0;
   exchange_ = std::make_shared<Exchange>(host_.loop().mailbox(), weak_from_this(),
@@ -263,6 +301,7 @@ void Connection::fail(const ErrorText& text, std::string_view further_header) {
   put_head(response, fmt::format("{}Content-Length: {}\r\n", further_header, response.body.size()));
   if (!head_only_) out_ += response.body;
   parser_.reset();
+  large_body_.reset();
   release(in_);
   phase_ = Phase::answering;
   deadline_ = 0;
@@ -467,6 +506,7 @@ void Connection::close(bool left) {
   host_.loop().unwatch(transport_->fd());
   transport_.reset();
   parser_.reset();
+  large_body_.reset();
   release(in_);
   release(out_);
   if (const auto exchange = std::exchange(exchange_, nullptr)) {

@@ -35,6 +35,8 @@ class ConnectionHost {
   virtual void deliver(Request request, Reply reply) = 0;
   virtual void count_bad_request() = 0;
   virtual void count_cut_off() = 0;
+  // Room for a body above ServerOptions::body_limit, until it is let go of. Null: there is none.
+  virtual std::shared_ptr<void> room_for_large_body() = 0;
   // The connection is at its end; it is destroyed after this round of events.
   virtual void retire(Connection& connection) = 0;
 };
@@ -88,6 +90,8 @@ class Connection : public Watcher, public std::enable_shared_from_this<Connectio
   bool step();
   bool check_head();
   bool check_body_rules();
+  bool check_body_limit();
+  void fail_too_large();
   void deliver();
   void fail(const ErrorText& text, std::string_view further_header = {});
   void put_response(const Response& response);
@@ -104,6 +108,8 @@ class Connection : public Watcher, public std::enable_shared_from_this<Connectio
   std::unique_ptr<Transport> transport_;
   std::shared_ptr<const Caller> caller_;
   std::unique_ptr<RequestParser> parser_;
+  std::shared_ptr<void> large_body_;  // as long as there is a parser
+  std::size_t body_limit_ = 0;        // of the present request
   std::shared_ptr<Exchange> exchange_;
   std::string in_;   // what came and is not parsed
   std::string out_;  // what is to go out, from out_done_ on

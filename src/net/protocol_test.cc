@@ -1,6 +1,7 @@
 // What the server makes of bytes: HTTP/1.1 as it should be, and everything else.
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -128,6 +129,60 @@ TEST(Protocol, TakesABodyOfExactlyTheLimitAndRefusesOneMore) {
       talk(harbour, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk +
                         chunk + "1\r\nz\r\n0\r\n\r\n");
   EXPECT_EQ(status_of(answer), 413) << answer;
+}
+
+TEST(Protocol, ACallMayHaveALimitOfItsOwnAndTheOthersKeepTheirs) {
+  const Harbour harbour(
+      [](const Request& request, Reply reply) {
+        reply.send({.body = std::to_string(request.body.size())});
+      },
+      {.body_limits = {{.method = "POST", .path = "/large", .bytes = 300'000}}});
+  const auto status = [&](const char* method, const char* target, std::size_t bytes) {
+    const auto answer = harbour.client().call(
+        {.method = method, .target = target, .body = std::string(bytes, 'x')});
+    EXPECT_TRUE(answer.ok()) << answer.error().to_string();
+    return answer.ok() ? answer->status : 0;
+  };
+  EXPECT_EQ(status("POST", "/large", 300'000), 200);
+  EXPECT_EQ(status("POST", "/large?really=1", 300'000), 200);
+  EXPECT_EQ(status("POST", "/large", 300'001), 413);
+  EXPECT_EQ(status("PUT", "/large", 65'537), 413);
+  EXPECT_EQ(status("POST", "/larger", 65'537), 413);
+  EXPECT_EQ(status("POST", "/larger", 65'536), 200);
+  const std::string chunk = "8000\r\n" + std::string(0x8000, 'y') + "\r\n";
+  const auto chunked = [&](const char* target, int chunks) {
+    std::string text =
+        fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", target);
+    for (int i = 0; i < chunks; ++i)
+      text += chunk;
+    return status_of(talk(harbour, text + "0\r\n\r\n"));
+  };
+  EXPECT_EQ(chunked("/large", 9), 200);
+  EXPECT_EQ(chunked("/large", 10), 413);
+  EXPECT_EQ(chunked("/other", 3), 413);
+}
+
+TEST(Protocol, SoManyLargeBodiesAtOnceAndNoMore) {
+  const Harbour harbour(answer_ok,
+                        {.body_limits = {{.method = "POST", .path = "/large", .bytes = 300'000}},
+                         .most_large_bodies = 2});
+  const std::string head = "POST /large HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n";
+  RawClient first(harbour.socket());
+  RawClient second(harbour.socket());
+  for (RawClient* client : {&first, &second}) {
+    client->send(head + "Expect: 100-continue\r\n\r\n");
+    EXPECT_EQ(client->receive("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  }
+  const std::string refused = talk(harbour, head + "\r\n");
+  EXPECT_EQ(status_of(refused), 503) << refused;
+  EXPECT_TRUE(refused.contains("Retry-After: 1\r\n")) << refused;
+  // One that is complete makes room.
+  first.send(std::string(100'000, 'x'));
+  EXPECT_EQ(status_of(first.receive("\r\n\r\n")), 200);
+  const auto again = harbour.client().call(
+      {.method = "POST", .target = "/large", .body = std::string(100'000, 'x')});
+  ASSERT_TRUE(again.ok()) << again.error().to_string();
+  EXPECT_EQ(again->status, 200);
 }
 
 TEST(Protocol, AClientThatSendsMegabytesTooManyStillReadsWhy) {

@@ -98,6 +98,9 @@ RequestParser::Step RequestParser::feed(std::string_view bytes) {
     if (head_done && !my.told_head) {
       my.told_head = true;
       my.head = head_of(my.parser.get(), my.parser.keep_alive());
+      if (const auto length = my.parser.content_length(); length.has_value()) {
+        my.head.content_length = *length;
+      }
       my.parser.eager(true);
       return {State::head_done, step.consumed};
     }
@@ -108,6 +111,11 @@ RequestParser::Step RequestParser::feed(std::string_view bytes) {
   }
   step.state = State::complete;
   return step;
+}
+
+bool RequestParser::limit_body(std::size_t bytes) {
+  impl_->parser.body_limit(bytes);
+  return impl_->head.content_length.value_or(0) <= bytes;
 }
 
 const RequestHead& RequestParser::head() const { return impl_->head; }

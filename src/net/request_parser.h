@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,7 @@ struct RequestHead {
   bool unknown_transfer_encoding = false;  // other than "chunked" alone
   bool unknown_content_encoding = false;   // other than "identity"
   bool repeats_authorization = false;
+  std::optional<std::uint64_t> content_length = {};  // empty: chunked, or no body
   std::string authorization = {};
   std::string content_type = {};
   std::string accept = {};
@@ -57,6 +59,8 @@ class RequestParser {
   RequestParser& operator=(const RequestParser&) = delete;
 
   Step feed(std::string_view bytes);
+  // A lower limit for this body, once its head is known. False: what was announced exceeds it.
+  bool limit_body(std::size_t bytes);
   // Valid from head_done on.
   const RequestHead& head() const;
   std::string take_body();

@@ -104,7 +104,8 @@ struct Server::Impl final : ConnectionHost {
   std::map<std::uint32_t, std::size_t> per_user;
   std::array<char, std::size_t{32} * 1024> buffer{};
   std::size_t most_connections = 0;
-  std::int64_t stop_by = 0;  // 0: it does not stop yet
+  std::shared_ptr<void> large_body = std::make_shared<int>();  // one reference per body, and this
+  std::int64_t stop_by = 0;                                    // 0: it does not stop yet
   std::thread thread;
   std::mutex stop_mutex;
   std::atomic<std::size_t> open_count = 0;
@@ -122,6 +123,7 @@ struct Server::Impl final : ConnectionHost {
   void deliver(Request request, Reply reply) override;
   void count_bad_request() override { ++bad_count; }
   void count_cut_off() override { ++cut_count; }
+  std::shared_ptr<void> room_for_large_body() override;
   void retire(Connection& connection) override;
 
   Result<void> open();
@@ -147,6 +149,11 @@ std::shared_ptr<const Caller> Server::Impl::bearer(std::string_view authorizatio
   }
   const std::string_view token = bearer_token(authorization);
   return token.empty() ? nullptr : tokens.find(token);
+}
+
+std::shared_ptr<void> Server::Impl::room_for_large_body() {
+  const auto open = static_cast<std::size_t>(large_body.use_count() - 1);
+  return open < settings.most_large_bodies ? large_body : nullptr;
 }
 
 void Server::Impl::deliver(Request request, Reply reply) {

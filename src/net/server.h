@@ -46,6 +46,13 @@ std::vector<InheritedSocket> take_inherited_sockets();
 // programs that this process starts should get it back, since select() fails beyond 1024.
 std::size_t raise_open_files(std::size_t wanted);
 
+// The limit of one call's body where it differs from that of all others.
+struct BodyLimit {
+  std::string method = {};
+  std::string path = {};  // as sent, without the query
+  std::size_t bytes = 0;
+};
+
 struct ServerOptions {
   // "unix:/path", "host:port" (also "[::1]:8443", ":8443" for every address). Port 0 lets the
   // system choose. An address that an inherited socket is bound to is taken over, not bound again.
@@ -70,6 +77,9 @@ struct ServerOptions {
 
   std::size_t header_limit = std::size_t{16} * 1024;  // bytes
   std::size_t body_limit = std::size_t{64} * 1024;
+  std::vector<BodyLimit> body_limits = {};
+  // Bodies above body_limit that may be on their way at once; one more gets 503.
+  std::size_t most_large_bodies = 32;
   std::size_t stream_buffer =
       std::size_t{256} * 1024;  // bytes that may wait for one client of a stream
   // Beyond it a client gets 503. Lowered to what the limit of open files allows.

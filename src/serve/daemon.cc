@@ -183,6 +183,8 @@ Result<void> Daemon::Impl::open() {
     watch_processes(lease);
   }
   TRY_VOID(open_jobs(job_records));
+  options.server.body_limits.push_back(
+      {.method = "POST", .path = "/v1/jobs", .bytes = api::kMostSubmission});
   TRY(server, net::Server::start(options.server, *this));
   next_sample = clock.now().time;
   return {};
@@ -250,6 +252,9 @@ std::optional<std::chrono::milliseconds> Daemon::Impl::patience() const {
   if (const auto due = api->next_due_real_ms()) {
     consider(*due - real);
   }
+  if (const auto due = job_calls->next_due_real_ms()) {
+    consider(*due - real);
+  }
   if (retry_at.has_value()) {
     consider(*retry_at - real);
   }
@@ -266,6 +271,8 @@ void Daemon::Impl::look_at(Input input) {
     api->handle(std::move(asked->request), std::move(asked->reply), moment());
   } else if (const auto* left = std::get_if<Left>(&input)) {
     api->client_left(left->watch, moment());
+  } else if (const auto* gone = std::get_if<JobPollLeft>(&input)) {
+    job_calls->client_left(gone->poll);
   } else if (const auto* seen = std::get_if<Seen>(&input)) {
     observe(seen->report);
   } else if (const auto* ended = std::get_if<ProcessEnded>(&input)) {
@@ -314,6 +321,7 @@ void Daemon::Impl::finish_batch() {
     }
   }
   api->tick(moment());
+  job_calls->tick(*api, moment());
   book->tick(clock.now());
   // What a batch sets free (the end of a hold) makes another one.
   do {
@@ -337,6 +345,7 @@ void Daemon::Impl::finish_batch() {
     service->settle(clock.now());
     api->settled(batch, moment());
     after_commit(batch);
+    job_calls->settled(moment());
     book->settled(batch, clock.now());
     carry_out_deeds();
   } while (service->dirty() || book->dirty());
@@ -445,8 +454,12 @@ Result<void> Daemon::Impl::open_jobs(const std::vector<lease::Record>& records) 
       std::make_unique<JobHands>(options.state_directory + "/jobs",
                                  [this](JobReport report) { inbox.put(std::move(report)); });
   job_calls = std::make_unique<api::JobCalls>(
-      *book, *service, options.node.name,
-      [this](const jobs::Job& job) { return job_hands->attempt_folder(job.id, job.tries); });
+      *book, *service,
+      api::JobCallsOptions{
+          .node = options.node.name,
+          .folder =
+              [this](const jobs::Job& job) { return job_hands->attempt_folder(job.id, job.tries); },
+          .left = [this](std::uint64_t poll) { inbox.put(JobPollLeft{poll}); }});
   api->add_route([this](const net::Request& request, net::Reply& reply, const api::Moment& now) {
     return job_calls->handle(request, reply, *api, now);
   });

@@ -28,6 +28,10 @@ struct Left {
   std::uint64_t watch = 0;
 };
 
+struct JobPollLeft {
+  std::uint64_t poll = 0;
+};
+
 struct Seen {
   gpu::Report report;
 };
@@ -40,7 +44,7 @@ struct Reload {};
 
 struct Stop {};
 
-using Input = std::variant<Asked, Left, Seen, ProcessEnded, JobReport, Reload, Stop>;
+using Input = std::variant<Asked, Left, JobPollLeft, Seen, ProcessEnded, JobReport, Reload, Stop>;
 
 class Inbox {
  public:

@@ -98,6 +98,50 @@ class JobsTest(unittest.TestCase):
         self.assertEqual((seen["state"], seen["exit_code"], seen["name"]), ("failed", 7, "first"))
         self.assertEqual(seen["lease"]["state"], "released")
 
+    def test_who_waits_is_told_and_does_not_ask_again_and_again(self):
+        job = self.submit("sleep 2; exit 4")
+        counted = 'berth_http_requests_total '
+        asked = lambda: next(int(line.split()[1]) for line in self.daemon.call("GET", "/metrics").text.splitlines() if line.startswith(counted))
+        before = asked()
+        self.assertEqual(self.berth("wait", job, check=False).returncode, 4)
+        self.assertLessEqual(asked() - before, 4, "two questions of berth wait, and ours")
+
+    def test_a_long_poll_answers_when_a_job_and_a_whole_array_have_got_there(self):
+        array = self.submit("sleep 0.$((BERTH_ARRAY_INDEX * 3))", "--array", "1-3", memory="1Gi")
+        answer = self.daemon.call("GET", f"/v1/jobs/{array}?wait=20&until=granted")
+        self.assertFalse({job["state"] for job in answer.json["jobs"]} & {"held", "waiting"})
+        answer = self.daemon.call("GET", f"/v1/jobs/{array}?wait=20")
+        self.assertEqual([job["state"] for job in answer.json["jobs"]], ["succeeded"] * 3)
+        # One that gets nowhere is answered as it is when the time is over; one that is cancelled at once.
+        first = self.submit("sleep 60", memory="15Gi")
+        self.submit("sleep 60", memory="15Gi")
+        waits = self.submit("true", memory="15Gi")
+        begun = time.monotonic()
+        answer = self.daemon.call("GET", f"/v1/jobs/{waits}?wait=1&until=granted")
+        self.assertEqual(answer.json["jobs"][0]["state"], "waiting")
+        self.assertGreater(time.monotonic() - begun, 0.9)
+        self.daemon.call("DELETE", f"/v1/jobs/{first}")
+        answer = self.daemon.call("GET", f"/v1/jobs/{waits}?wait=20&until=granted")
+        self.assertNotIn(answer.json["jobs"][0]["state"], {"held", "waiting"})
+        for query in ("wait=61", "wait=-1", "wait=x", "until=later", "version=1"):
+            self.assertEqual(self.daemon.call("GET", f"/v1/jobs/{waits}?{query}").status, 400, query)
+        self.assertEqual(self.berth("wait", first, "--timeout", "1ms", check=False).returncode, 1)
+
+    def test_an_environment_may_be_as_large_as_programs_take_it_and_no_larger(self):
+        large = {f"LARGE_{n}": "x" * 100_000 for n in range(8)}
+        job = self.berth("submit", "--gpu-memory", "1Gi", "--", "sh", "-c", "echo ${#LARGE_0} ${#LARGE_7}", env=large).stdout.strip()
+        self.assertEqual(self.ended(job)["state"], "succeeded")
+        self.assertEqual(self.log(job), "100000 100000\n")
+        too_large = self.berth("submit", "--gpu-memory", "1Gi", "--", "true", env={**large, **{f"MORE_{n}": "x" * 100_000 for n in range(4)}}, check=False)
+        self.assertEqual(too_large.returncode, 2)
+        self.assertIn("1048576 bytes", too_large.stderr)
+        # Only this call: a lease has 64 KiB.
+        self.assertEqual(self.daemon.call("POST", "/v1/leases", {"key": "k", "labels": {"a": "x" * 70_000}}).status, 413)
+        # Ten thousand times a large environment would be the daemon's memory.
+        many = self.berth("submit", "--gpu-memory", "1Gi", "--array", "0-9999", "--", "true", env=large, check=False)
+        self.assertEqual(many.returncode, 1)
+        self.assertIn("256 MiB", many.stderr)
+
     def test_an_array_keeps_its_limit_and_tells_its_elements_apart(self):
         array = self.submit("echo $BERTH_ARRAY_INDEX >> order; sleep 0.2", "--array", "3-8%2", memory="1Gi")
         most = 0

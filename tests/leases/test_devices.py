@@ -131,7 +131,8 @@ class Loss(BerthTest):
 
     def test_leases_B35_errors_of_programs_close_nothing(self):
         lease = self.berth.running(memory=1000, devices=[self.first])
-        for xid in (13, 31, 43, 45, 68, 109):
+        # 94 is a memory error that the card has kept to the program that met it (nvidia-node.md 7).
+        for xid in (13, 31, 43, 45, 68, 94, 109):
             with self.subTest(xid=xid):
                 self.berth.simulate(self.first, xid=xid)
                 device = self.berth.device(self.first)
