@@ -1,11 +1,12 @@
 // The client by hand: reads one command per line, prints what happens, one line each.
 //
-//   watch NAME auto|list PATH [SELECTOR]    objects of a path: "+ NAME KEY UID VERSION", "~ …", "-
-//   …" lease NAMESPACE NAME IDENTITY           "leading", "lost WHY", "leader WHO", "released"
-//   write TAG METHOD PATH BODY              through the queue of writes, behind the lease's fence
-//   call TAG METHOD PATH BODY               a call that may be tried again
-//   burst COUNT PATH BODY                   as many writes; "burst CPU_US WALL_MS BAD" when they
-//   are over release, figures, quit
+//   watch NAME auto|list PATH [SELECTOR]   objects of a path: "+ NAME KEY UID VERSION", "~", "-"
+//   lease NAMESPACE NAME IDENTITY          "leading", "lost WHY", "leader WHO", "released"
+//   write TAG METHOD PATH BODY             through the queue of writes, behind the lease's fence
+//   call TAG METHOD PATH BODY              a call that may be tried again
+//   burst COUNT PATH BODY                  so many writes, {} is the number; ends with
+//                                          "burst CPU_US WALL_MS BAD"
+//   release, figures, discover, quit
 //
 // A write or call is answered with "done TAG OUTCOME STATUS TEXT".
 #include <array>
@@ -174,19 +175,24 @@ class Probe {
     };
     const auto going = std::make_shared<Going>(Going{.left = count});
     for (int i = 0; i < count; ++i) {
-      std::string its = path;
-      if (const std::size_t at = its.find("{}"); at != std::string::npos) {
-        its.replace(at, 2, std::to_string(i));
-      }
-      writes_.submit(
-          {.object = std::to_string(i),
-           .call = {.method = Method::post, .path = its, .body = body, .lane = Lane::write},
-           .done = [going](const Answer& answer) {
-             going->bad += answer.ok() ? 0 : 1;
-             if (--going->left > 0) return;
-             say(fmt::format("burst {} {} {}", cpu_us() - going->cpu,
-                             (machine_clock().now() - going->begin).count(), going->bad));
-           }});
+      const auto numbered = [i](std::string text) {
+        if (const std::size_t at = text.find("{}"); at != std::string::npos) {
+          text.replace(at, 2, std::to_string(i));
+        }
+        return text;
+      };
+      writes_.submit({.object = std::to_string(i),
+                      .call = {.method = Method::post,
+                               .path = numbered(path),
+                               .body = numbered(body),
+                               .lane = Lane::write},
+                      .done = [going](const Answer& answer) {
+                        going->bad += answer.ok() ? 0 : 1;
+                        if (--going->left > 0) return;
+                        say(fmt::format("burst {} {} {}", cpu_us() - going->cpu,
+                                        (machine_clock().now() - going->begin).count(),
+                                        going->bad));
+                      }});
     }
   }
 

@@ -172,7 +172,7 @@ struct KubeAccess : testing::Test {
   }
   ~KubeAccess() override { std::filesystem::remove_all(folder); }
 
-  std::string put(const std::string& name, const std::string& text) {
+  std::string put(const std::string& name, const std::string& text) const {
     const std::string path = folder + "/" + name;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path) << text;
