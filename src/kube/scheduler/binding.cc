@@ -139,6 +139,12 @@ void Harbour::queue_binding(PodRecord& record) {
 
 // --- before it is sent ----------------------------------------------------------------------
 
+// Whether surely nothing of its binding has happened or can still happen.
+bool Harbour::is_withdrawable(const PodRecord& record) {
+  return (record.phase == PodPhase::granted || record.phase == PodPhase::preparing) &&
+         !record.way->may_be_done;
+}
+
 // Gives the place back and tries the pod anew. Requires that nothing of it can be done.
 void Harbour::withdraw(PodRecord& record, std::string_view why, Time now) {
   ASSERT(record.way != nullptr, record.facts.id);
@@ -212,10 +218,8 @@ void Harbour::withdraw_overdrawn(NodeIndex node, Time now) {
   std::vector<PodRecord*> ours;
   for (const PodFacts* facts : census_.node(node).pods) {
     PodRecord& record = *find(facts->id);
-    if (record.phase == PodPhase::granted || record.phase == PodPhase::preparing) {
-      if (!record.way->may_be_done) {
-        ours.push_back(&record);
-      }
+    if (is_withdrawable(record)) {
+      ours.push_back(&record);
     }
   }
   std::ranges::sort(ours, {}, [](const PodRecord* r) { return -std::int64_t(r->way->grant); });
@@ -252,6 +256,12 @@ std::vector<Deed> Harbour::take(const Room& room, Time now) {
     }
     Way& way = *record->way;
     way.queued = false;
+    if (way.may_be_done && !record->booked) {
+      // Its place is gone, and what was sent may have arrived: what became of it is read first.
+      record->phase = PodPhase::sent;
+      set_timer(std::max(now, way.sent + config_.surely_over), Alarm::read, *record);
+      continue;
+    }
     way.deed = give_number(*record, DeedKind::bind);
     way.sent = way.may_be_done ? way.sent : now;
     record->phase = PodPhase::sent;
@@ -329,6 +339,10 @@ void Harbour::bind_answered(PodRecord& record, const Said& said, Time now) {
   if (said.outcome == Said::Outcome::not_sent) {
     if (!record.way->may_be_done) {
       record.phase = PodPhase::granted;
+      if (!record.booked) {
+        withdraw(record, "its node went away while it was on its way", now);
+        return;
+      }
       set_timer(now + doubled(kFirstRetry, kLastRetry, record.way->failures++), Alarm::again,
                 record);
     } else {

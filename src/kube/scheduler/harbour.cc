@@ -79,7 +79,7 @@ void Harbour::act(const core::Action& action, Time now) {
 // The devices under a grant are gone. What lies there is booked again with what is left of it.
 void Harbour::on_lost(PodRecord& record, Time now) {
   record.booked = false;
-  if (record.phase == PodPhase::granted || record.phase == PodPhase::preparing) {
+  if (is_withdrawable(record)) {
     withdraw(record, "its device is gone", now);
   } else if (record.facts.node != kNoNode) {
     unbooked_on_.insert(record.facts.node);
@@ -164,8 +164,19 @@ void Harbour::node_changed(const Node& node, Time now) {
   fresh.pods = std::move(facts.pods);
   facts = std::move(fresh);
   census_.node_changed();
+  // What lies there comes into the books before anybody who waits is given the same room.
+  const bool holds = std::ranges::any_of(
+      facts.pods, [this](const PodFacts* pod) { return !find(pod->id)->booked; });
+  const bool devices_change = described_[index].devices != reading.node.devices;
+  const bool hold = ready_ && (holds || (devices_change && !facts.pods.empty()));
+  if (hold) {
+    run(core::GrantingHeld{true}, now);
+  }
   tell_engine(index, std::move(reading.node), now);
   book_all_on(index, now);
+  if (hold) {
+    run(core::GrantingHeld{false}, now);
+  }
 }
 
 // A device that another node has already, or a description out of bounds, costs the node its
@@ -195,7 +206,7 @@ void Harbour::node_gone(std::string_view name, std::string_view uid, Time now) {
   const std::vector<PodFacts*> here = census_.node(index).pods;
   for (const PodFacts* facts : here) {
     PodRecord& record = *find(facts->id);
-    if (record.phase == PodPhase::granted || record.phase == PodPhase::preparing) {
+    if (is_withdrawable(record)) {
       withdraw(record, "its node is gone", now);
     } else {
       unbook(record, now);
@@ -345,6 +356,9 @@ Result<void> Harbour::check() const {
     if (lies && census_.node(record.facts.node).present && !record.booked) {
       return broken(fmt::format("pod {} lies on node {} and is in no books", id,
                                 census_.node(record.facts.node).name));
+    }
+    if (record.way != nullptr && is_withdrawable(record) && !record.booked) {
+      return broken(fmt::format("pod {} is to be bound and is in no books", id));
     }
     if (record.phase == PodPhase::waiting && !engine_->outcome(id).has_value()) {
       return broken(fmt::format("pod {} waits, and the engine does not know it", id));

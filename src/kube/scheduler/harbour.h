@@ -303,6 +303,7 @@ class Harbour {
   void claims_late(PodRecord& record, Time now);
   void give_claims_back(PodRecord& record);
   void queue_binding(PodRecord& record);
+  static bool is_withdrawable(const PodRecord& record);
   void withdraw(PodRecord& record, std::string_view why, Time now);
   void withdraw_overdrawn(NodeIndex node, Time now);
   void settle_crowded(Time now);
@@ -322,6 +323,7 @@ class Harbour {
   static std::uint64_t hash_of(const Words& words);
   static bool is_told(const PodRecord& record);
   Words words_of(const PodRecord& record) const;
+  Words words_of_kind(const PodRecord& record) const;
   void tell(PodRecord& record, Time now);
   void condition_answered(PodRecord& record, std::uint64_t number, const Said& said, Time now);
   void say_failed(PodRecord& record, const std::string& note, Time now);
@@ -350,6 +352,9 @@ class Harbour {
   std::deque<core::EventBody> followups_;
   bool running_ = false;
   std::uint64_t changes_ = 0;  // events of the engine that were not time alone
+
+  mutable std::map<std::pair<const PodPlan*, core::Cause>, Words> said_;  // as of said_at_
+  mutable std::uint64_t said_at_ = 0;
 
   std::deque<std::string> bindings_;  // pods in phase granted, in order of decision
   std::deque<Deed> others_;           // readings and claims

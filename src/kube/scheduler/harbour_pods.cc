@@ -85,8 +85,7 @@ void Harbour::waits(PodRecord& record, const Pod& pod, Time now) {
   remember_told(record, pod, now);
   if (record.way != nullptr) {
     // Its binding is under way. What was not sent yet can still be stopped.
-    if ((pod.meta.deleting || pod.gated) && !record.way->may_be_done &&
-        record.phase != PodPhase::sent && record.phase != PodPhase::bound) {
+    if ((pod.meta.deleting || pod.gated) && is_withdrawable(record)) {
       withdraw(record, "it is being deleted", now);
     } else {
       return;
@@ -161,7 +160,11 @@ void Harbour::lies(PodRecord& record, const Pod& pod, bool ours, Time now) {
     record.plan = nullptr;
     record.told = nullptr;
     record.holds = std::make_shared<const Holdings>(holdings_of(pod, true));
-    run(core::GrantConfirmed{record.facts.id}, now);
+    if (record.booked) {
+      run(core::GrantConfirmed{record.facts.id}, now);
+    } else {
+      book(record, now);  // its node went and came back meanwhile
+    }
   } else if (record.way != nullptr) {
     const std::string wanted = census_.node(record.facts.node).name;
     if (wanted == pod.words.preset_node) {
@@ -373,7 +376,9 @@ void Harbour::book_all_on(NodeIndex node, Time now) {
   for (const bool named : {true, false}) {
     for (const PodFacts* facts : here) {
       PodRecord& record = *find(facts->id);
-      const bool lies = record.phase == PodPhase::confirmed || record.phase == PodPhase::foreign;
+      // What was sent lies there already, for all that is known.
+      const bool lies = record.phase == PodPhase::confirmed || record.phase == PodPhase::foreign ||
+                        (record.way != nullptr && !is_withdrawable(record));
       const bool unnamed =
           record.holds != nullptr && (record.holds->whole > 0 || !record.holds->mig.empty());
       if (lies && unnamed != named) {

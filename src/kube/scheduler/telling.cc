@@ -70,15 +70,34 @@ Harbour::Words Harbour::words_of(const PodRecord& record) const {
   if (record.phase != PodPhase::waiting) {
     return {.reason = record.kept.reason, .message = cut(record.kept.message)};
   }
+  if (record.closed.empty() || !record.restricted) {
+    return words_of_kind(record);
+  }
   const auto verdict = engine_->explain(record.facts.id, core::Engine::Detail::in_short);
   if (!verdict.ok()) {
     return {.reason = "SchedulerError", .message = verdict.error().message()};
   }
-  if (record.closed.empty() || !record.restricted) {
-    return {.reason = verdict->reason, .message = cut(core::pod_message(*verdict))};
-  }
   return {.reason = verdict->reason,
           .message = cut(verdict->summary + ". " + histogram(verdict->nodes, record.closed))};
+}
+
+// Pods that ask for the same and wait for the same cause are told the same: the fleet is looked at
+// once for all of them, as long as nothing happens.
+Harbour::Words Harbour::words_of_kind(const PodRecord& record) const {
+  if (said_at_ != changes_) {
+    said_.clear();
+    said_at_ = changes_;
+  }
+  const std::pair key(record.plan.get(), engine_->cause(record.facts.id));
+  if (const auto said = said_.find(key); said != said_.end()) {
+    return said->second;
+  }
+  const auto verdict = engine_->explain(record.facts.id, core::Engine::Detail::in_short);
+  Words words = verdict.ok()
+                    ? Words{.reason = verdict->reason, .message = cut(core::pod_message(*verdict))}
+                    : Words{.reason = "SchedulerError", .message = verdict.error().message()};
+  said_.emplace(key, words);
+  return words;
 }
 
 void Harbour::tell(PodRecord& record, Time now) {
