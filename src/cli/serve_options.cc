@@ -181,8 +181,6 @@ Result<void> take_server(const config::DaemonConfig& config, net::ServerOptions&
     address = with_whole_path(std::move(address));
   }
   server.inherited = net::take_inherited_sockets();
-  // A shell's 1024 would leave no room for a thousand who wait with a long poll and a stream each.
-  net::raise_open_files(2 * static_cast<std::size_t>(config.limits.max_connections));
   server.token_file = config.tokens_file;
   server.certificate_file = config.tls.certificate;
   server.key_file = config.tls.key;
@@ -353,6 +351,9 @@ Result<serve::DaemonOptions> serve_options(const Arguments& arguments, ServeLog&
     std::filesystem::create_directories(
         std::filesystem::path(config.listen.front().substr(5)).parent_path(), error);
   }
+  // A shell's 1024 would leave no room for a thousand who wait with a long poll and a stream each.
+  options.open_files =
+      net::raise_open_files(2 * static_cast<std::size_t>(config.limits.max_connections));
   TRY_VOID(take_server(config, options.server));
   take_sources(config, options.sources);
   std::string name = settings.config.node;

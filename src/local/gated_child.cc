@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <grp.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,6 +77,15 @@ bool become(const RunAs& user, const std::vector<gid_t>& groups) {
          setresuid(user.uid, user.uid, user.uid) == 0;
 }
 
+// A daemon that raised its own limit passes on the one it was started with: programs that use
+// select() fail above 1024, and some close every file that the limit allows.
+void limit_open_files(std::uint64_t wanted) {
+  rlimit files = {};
+  if (wanted == 0 || getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = std::min<rlim_t>(wanted, files.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &files);  // lowering is never refused
+}
+
 bool take_streams(const ChildPlan& plan) {
   if (plan.input >= 0 && dup2(plan.input, STDIN_FILENO) < 0) return false;
   return plan.output < 0 ||
@@ -106,6 +116,7 @@ bool take_streams(const ChildPlan& plan) {
     sigaction(SIGTTOU, &ignore, nullptr);
     if (tcsetpgrp(plan.terminal, getpgrp()) != 0) fail(report, Stage::terminal);
   }
+  limit_open_files(plan.open_files);
   reset_signals(plan.ignored);
   sigset_t none;
   sigemptyset(&none);

@@ -36,6 +36,7 @@ struct ChildPlan {
   std::string directory = {};               // empty: stays
   std::optional<RunAs> user = {};           // absent: as we are
   std::optional<std::uint32_t> umask = {};  // absent: stays
+  std::uint64_t open_files = 0;             // soft RLIMIT_NOFILE; 0: stays
   int input = -1;                           // becomes stdin; -1: stays
   int output = -1;                          // becomes stdout and stderr; -1: stay
   bool new_session = false;                 // setsid

@@ -70,6 +70,8 @@ bool take_entry(std::string_view name, std::string_view value, JobSpec& spec) {
     return spec.user && number(value, spec.user->groups.emplace_back());
   } else if (name == "umask") {
     return number(value, spec.umask);
+  } else if (name == "open_files") {
+    return number(value, spec.open_files);
   } else {
     std::int64_t count = 0;
     if (!number(value, count)) return false;
@@ -137,6 +139,7 @@ std::string encode(const JobSpec& spec) {
       add("group", std::to_string(group));
   }
   add("umask", std::to_string(spec.umask));
+  add("open_files", std::to_string(spec.open_files));
   if (spec.max_time) add("max_ms", std::to_string(spec.max_time->count()));
   add("grace_ms", std::to_string(spec.grace.count()));
   add("log_bytes", std::to_string(spec.log_bytes_per_file));

@@ -31,6 +31,7 @@ struct JobSpec {
   std::string lease;                     // by its id stray processes of the job are known
   std::optional<RunAs> user = {};        // absent: as the daemon is
   std::uint32_t umask = 0022;
+  std::uint64_t open_files = 0;           // soft RLIMIT_NOFILE; 0: the supervisor's
   std::optional<Duration> max_time = {};  // then it is ended
   Duration grace{30'000};                 // between TERM and KILL
   std::int64_t log_bytes_per_file = std::int64_t{64} << 20;

@@ -165,6 +165,7 @@ Result<void> Supervisor::start() {
               .directory = spec_.directory,
               .user = spec_.user,
               .umask = spec_.umask,
+              .open_files = spec_.open_files,
               .input = nothing.get(),
               .output = for_job.get(),
               .new_session = true,

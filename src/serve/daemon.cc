@@ -479,6 +479,7 @@ void Daemon::Impl::carry_out_deeds() {
         continue;
       }
       spec = job_spec(*job, api::environment(*service, *lease, &guards));
+      spec.open_files = options.open_files;
     }
     job_hands->put(std::move(deed), std::move(spec));
   }

@@ -32,6 +32,8 @@ struct DaemonOptions {
   std::string guard_library;     // empty: no guard
   std::string version;
   core::Node node;  // this machine: name, CPU, RAM
+  // Soft RLIMIT_NOFILE of the programs that it starts: the daemon raises its own. 0: the daemon's.
+  std::uint64_t open_files = 0;
 
   // Devices: simulated, or the driver's.
   std::optional<std::vector<core::Node>> simulated;

@@ -7,6 +7,7 @@
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -141,6 +142,24 @@ class JobsTest(unittest.TestCase):
         many = self.berth("submit", "--gpu-memory", "1Gi", "--array", "0-9999", "--", "true", env=large, check=False)
         self.assertEqual(many.returncode, 1)
         self.assertIn("256 MiB", many.stderr)
+
+    def test_programs_get_the_limit_of_open_files_that_the_daemon_was_started_with(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < 2048:
+            self.skipTest("the daemon cannot raise its own limit")
+        self.daemon.__exit__()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (700, hard))
+        try:
+            self.start()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        raised = Path(f"/proc/{self.daemon.process.pid}/limits").read_text()
+        self.assertGreater(int(raised.split("Max open files")[1].split()[0]), 700)
+        job = self.submit("ulimit -S -n; ulimit -H -n")
+        self.ended(job)
+        self.assertEqual(self.log(job), f"700\n{hard}\n")
+        shown = self.berth("run", "--gpu-memory", "1Gi", "--", "sh", "-c", "ulimit -S -n").stdout
+        self.assertEqual(shown, f"{soft}\n", "berth run is the caller's own")
 
     def test_an_array_keeps_its_limit_and_tells_its_elements_apart(self):
         array = self.submit("echo $BERTH_ARRAY_INDEX >> order; sleep 0.2", "--array", "3-8%2", memory="1Gi")
