@@ -13,7 +13,7 @@ constexpr const Command* kCommands[] = {
     &kSimulateCommand,     &kReplayCommand,   &kQueuesCheckCommand, &kQueuesFieldsCommand,
     &kQueuesImportCommand, &kDoctorCommand,   &kPoliciesCommand,    &kConfigCheckCommand,
     &kConfigFieldsCommand, &kTokenNewCommand, &kTokenListCommand,   &kCompletionCommand,
-    &kSchedulerCommand,    &kVersionCommand,
+    &kSchedulerCommand,    &kWebhookCommand,  &kVersionCommand,
 };
 
 }  // namespace

@@ -45,6 +45,7 @@ extern const Command kTokenNewCommand;
 extern const Command kUndrainCommand;
 extern const Command kVersionCommand;
 extern const Command kWaitCommand;
+extern const Command kWebhookCommand;
 extern const Command kWhyCommand;
 
 }  // namespace berth::cli

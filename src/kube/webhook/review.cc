@@ -6,6 +6,7 @@
 
 #include "base/printable.h"
 #include "json/text.h"
+#include "kube/client/text.h"
 #include "kube/webhook/review_parts.h"
 
 namespace berth::kube {
@@ -17,8 +18,8 @@ constexpr std::size_t kMostWarning = 256;  // the API server cuts longer ones
 constexpr std::size_t kMostWarnings = 16;
 constexpr int kUnprocessable = 422;
 
-Answer malformed(std::string_view what) {
-  Answer answer{.status = 400, .result = ReviewResult::malformed};
+ReviewAnswer malformed(std::string_view what) {
+  ReviewAnswer answer{.status = 400, .result = ReviewResult::malformed};
   json::Text text;
   text.open_object().key("code").put("bad-request").key("message").put(what);
   answer.body = text.close_object().take();
@@ -73,10 +74,10 @@ std::string lines_of(const std::vector<request::Finding>& errors) {
   return lines;
 }
 
-Answer validate(const Review& review, const ReviewRules& rules) {
+ReviewAnswer validate(const Review& review, const ReviewRules& rules) {
   const Judgement judgement = judge(review, rules);
   const bool allowed = judgement.errors.empty() && judgement.problem.empty();
-  Answer answer{.result = allowed ? ReviewResult::allowed : ReviewResult::refused};
+  ReviewAnswer answer{.result = allowed ? ReviewResult::allowed : ReviewResult::refused};
   json::Text text = begin_response(review, allowed);
   if (!judgement.problem.empty()) {
     answer.code = "Unreadable";
@@ -90,12 +91,12 @@ Answer validate(const Review& review, const ReviewRules& rules) {
   return answer;
 }
 
-Answer mutate(const Review& review, const ReviewRules& rules) {
+ReviewAnswer mutate(const Review& review, const ReviewRules& rules) {
   const std::string patch = patch_of(review, rules);
-  Answer answer{.result = patch.empty() ? ReviewResult::allowed : ReviewResult::changed};
+  ReviewAnswer answer{.result = patch.empty() ? ReviewResult::allowed : ReviewResult::changed};
   json::Text text = begin_response(review, true);
   if (!patch.empty()) {
-    text.key("patchType").put("JSONPatch").key("patch").put(base64(patch));
+    text.key("patchType").put("JSONPatch").key("patch").put(to_base64(patch));
   }
   answer.body = text.close_object().close_object().take();
   return answer;
@@ -112,7 +113,7 @@ bool any_named(json::Element list, std::string_view name) {
   return false;
 }
 
-Answer Reviewer::review(ReviewKind kind, std::string_view body) {
+ReviewAnswer Reviewer::review(ReviewKind kind, std::string_view body) {
   const auto root = parser_.parse(body);
   if (!root.ok()) {
     return malformed(root.error().message());

@@ -2,7 +2,8 @@
 // kubernetes-api.md 10).
 //
 //   Reviewer reviewer(rules);
-//   Answer answer = reviewer.review(ReviewKind::mutate, body);   // answer.body is the response
+//   ReviewAnswer answer = reviewer.review(ReviewKind::mutate, body);   // answer.body is the
+//   response
 //
 // Mutating makes of a pod with our scheduler's name what the scheduler and the node read: sizes
 // per container, environment by reference, the runtime class (2.4). It never refuses: what is wrong
@@ -42,7 +43,7 @@ enum class ReviewResult : std::uint8_t {
   malformed,  // no review: answered with status 400
 };
 
-struct Answer {
+struct ReviewAnswer {
   int status = 200;       // of HTTP
   std::string body = {};  // JSON
   ReviewResult result = ReviewResult::allowed;
@@ -53,7 +54,7 @@ class Reviewer {
  public:
   explicit Reviewer(ReviewRules rules) : rules_(std::move(rules)) {}
 
-  Answer review(ReviewKind kind, std::string_view body);
+  ReviewAnswer review(ReviewKind kind, std::string_view body);
 
  private:
   ReviewRules rules_;

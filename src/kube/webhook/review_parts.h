@@ -41,7 +41,4 @@ std::string patch_of(const Review& review, const ReviewRules& rules);
 // Whether an object of this list has this `name`.
 bool any_named(json::Element list, std::string_view name);
 
-// `base64` of a patch, as the response carries it.
-std::string base64(std::string_view bytes);
-
 }  // namespace berth::kube

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "kube/webhook/review_parts.h"
+#include "kube/client/text.h"
 #include "kube/webhook/review_test_support.h"
 
 namespace berth::kube {
@@ -21,30 +21,13 @@ using testing::HasSubstr;
 
 Json answer_to(ReviewKind kind, const ReviewWords& words, const ReviewRules& rules = {}) {
   Reviewer reviewer(rules);
-  const Answer answer = reviewer.review(kind, review_text(words));
+  const ReviewAnswer answer = reviewer.review(kind, review_text(words));
   EXPECT_EQ(answer.status, 200);
   Json body = Json::parse(answer.body);
   EXPECT_EQ(body["apiVersion"], "admission.k8s.io/v1");
   EXPECT_EQ(body["kind"], "AdmissionReview");
   EXPECT_EQ(body["response"]["uid"], "r-1");
   return body["response"];
-}
-
-std::string from_base64(const std::string& text) {
-  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  unsigned held = 0;
-  int bits = 0;
-  for (const char c : text) {
-    if (c == '=') break;
-    held = held << 6U | static_cast<unsigned>(digits.find(c));
-    bits += 6;
-    if (bits >= 8) {
-      bits -= 8;
-      out += static_cast<char>(held >> static_cast<unsigned>(bits) & 0xffU);
-    }
-  }
-  return out;
 }
 
 // The object as the mutating review leaves it. A second pass must change nothing, and the
@@ -55,7 +38,7 @@ Json mutated(ReviewWords words, const ReviewRules& rules = {}) {
   Json object = Json::parse(words.object);
   if (response.contains("patch")) {
     EXPECT_EQ(response["patchType"], "JSONPatch");
-    object = object.patch(Json::parse(from_base64(response["patch"])));
+    object = object.patch(Json::parse(*from_base64(response["patch"].get<std::string>())));
   }
   words.object = object.dump();
   const Json again = answer_to(ReviewKind::mutate, words, rules);
@@ -154,8 +137,9 @@ TEST(Mutate, NeverMakesRoomForWhatIsRefused) {
                             {"name":"BERTH_MEMORY_MIB","value":"99999"}]})")};
   const Json response = answer_to(ReviewKind::mutate, words);
   ReviewWords after = words;
-  after.object =
-      Json::parse(words.object).patch(Json::parse(from_base64(response["patch"]))).dump();
+  after.object = Json::parse(words.object)
+                     .patch(Json::parse(*from_base64(response["patch"].get<std::string>())))
+                     .dump();
   const std::string message = refusal(after);
   EXPECT_THAT(message, HasSubstr("ProtectedEnv: NVIDIA_VISIBLE_DEVICES=all"));
   EXPECT_THAT(message, HasSubstr("ProtectedEnv: BERTH_MEMORY_MIB=99999"));
@@ -345,22 +329,11 @@ TEST(Review, WhatIsNoReviewGets400) {
        {"", "{", "[]", "{}",
         R"({"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"})",
         R"({"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}})"}) {
-    const Answer answer = reviewer.review(ReviewKind::mutate, body);
+    const ReviewAnswer answer = reviewer.review(ReviewKind::mutate, body);
     EXPECT_EQ(answer.status, 400) << body;
     EXPECT_EQ(answer.result, ReviewResult::malformed);
     EXPECT_FALSE(Json::parse(answer.body)["message"].get<std::string>().empty());
   }
-}
-
-TEST(Review, Base64IsThatOfTheRfc) {
-  EXPECT_EQ(base64(""), "");
-  EXPECT_EQ(base64("f"), "Zg==");
-  EXPECT_EQ(base64("fo"), "Zm8=");
-  EXPECT_EQ(base64("foo"), "Zm9v");
-  EXPECT_EQ(base64("foob"), "Zm9vYg==");
-  EXPECT_EQ(base64("fooba"), "Zm9vYmE=");
-  EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
-  EXPECT_EQ(base64("\xff\xfe"), "//4=");
 }
 
 }  // namespace
