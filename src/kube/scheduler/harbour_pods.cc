@@ -103,7 +103,9 @@ void Harbour::waits(PodRecord& record, const Pod& pod, Time now) {
   }
   LabelsRef labels = census_.intern(pod.meta.labels);
   std::shared_ptr<const PodPlan> plan =
-      plans_.get(pod, {.grammar = config_.rules, .must_be_admitted = config_.must_be_admitted});
+      plans_.get(pod, {.grammar = config_.rules,
+                       .must_be_admitted = config_.must_be_admitted,
+                       .assigns_whole = config_.assigns_whole});
   if (plan == record.plan && labels == record.facts.labels) {
     return;  // its status alone
   }

@@ -328,6 +328,23 @@ TEST(HarbourSays, NotAdmittedOfAShareWithoutTheWebhooksEnvironment) {
   EXPECT_TRUE(cluster.deeds_of<Bind>().empty());
 }
 
+TEST(HarbourSays, NotAdmittedOfAWholeDeviceThatWeWouldNameWithoutThatEnvironment) {
+  for (const bool ours : {false, true}) {
+    HarbourConfig config;
+    config.assigns_whole = ours;
+    Cluster cluster(config);
+    cluster.tell(test_node("n0", 1));
+    cluster.ready();
+    Pod pod = test_pod("train", {});
+    pod.words.containers[0].env.clear();
+    pod.words.containers[0].limits["nvidia.com/gpu"] = "1";
+    cluster.tell(pod);
+    EXPECT_EQ(cluster.deeds_of<Bind>().empty(), ours);
+    EXPECT_EQ(cluster.message("train").starts_with("SchedulerError: NotAdmitted"), ours)
+        << cluster.message("train");
+  }
+}
+
 TEST(HarbourSays, AConstraintThatNobodyCanEvaluateByItsName) {
   Cluster cluster;
   cluster.tell(test_node("n0", 1));

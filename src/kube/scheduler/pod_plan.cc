@@ -35,15 +35,19 @@ std::string unsupported(const Pod& pod) {
   return text.empty() ? text : "unsupported constraint: " + text;
 }
 
-// The container whose environment does not say where its device's name comes from, or empty.
-std::string not_admitted(const Pod& pod, const std::vector<std::string>& share_containers) {
+// The container whose environment does not say where its device's name comes from, or empty. It
+// would see whatever its image says: often every device of the node.
+std::string not_admitted(const Pod& pod, const core::Request& request, bool assigns_whole) {
+  const auto is_told_its_device = [&](std::string_view name) {
+    const auto ask = std::ranges::find(request.containers(), name, &core::ContainerAsk::name);
+    return ask != request.containers().end() &&
+           (ask->gpu.is_share() || (assigns_whole && ask->gpu.is_exclusive()));
+  };
   for (const request::ContainerWords& container : pod.words.containers) {
-    const bool shares =
-        std::ranges::find(share_containers, container.name) != share_containers.end();
     const bool injected = std::ranges::any_of(container.env, [](const request::EnvWord& env) {
       return env.name == kVisibleDevices && !env.field_path.empty();
     });
-    if (shares && !injected) {
+    if (!injected && is_told_its_device(container.name)) {
       return container.name;
     }
   }
@@ -116,12 +120,13 @@ void read_request(const Pod& pod, const PlanRules& rules, PodPlan& plan) {
     return;
   }
   if (rules.must_be_admitted) {
-    if (const std::string name = not_admitted(pod, outcome.share_containers); !name.empty()) {
+    const std::string name = not_admitted(pod, *outcome.request, rules.assigns_whole);
+    if (!name.empty()) {
       plan.refusal = refusal(
-          fmt::format("NotAdmitted: container {} has a share and not the environment that Berth's "
-                      "webhook adds; see that the webhook runs, then delete the pod and make it "
-                      "again",
-                      name));
+          fmt::format("NotAdmitted: container {} has no environment that names its device, which "
+                      "Berth's webhook adds; see that the webhook runs{}, then delete the pod and "
+                      "make it again",
+                      name, rules.assigns_whole ? " with --whole-devices berth" : ""));
       return;
     }
   }

@@ -39,7 +39,8 @@ struct PodPlan {
 
 struct PlanRules {
   request::PodRules grammar = {};
-  bool must_be_admitted = true;  // shares need the environment that the webhook injects
+  bool must_be_admitted = true;  // shares need the environment that the webhook injects …
+  bool assigns_whole = false;    // … and so do whole devices, where we say which they are
 };
 
 // Reads a pod. Never fails: what is wrong is the plan's refusal.
