@@ -303,19 +303,33 @@ Result<kube::Pod> pod_named(const std::string& id, const ReadPath& read) {
   return pod;
 }
 
+// UUIDs in a sentence by the devices' places on their nodes, as tables call them.
+std::string with_names(std::string sentence, const json::Array& devices) {
+  for (const Value& device : devices) {
+    const std::string uuid(device.text("uuid"));
+    const std::string name = fmt::format("GPU {}", device.integer("index"));
+    for (std::size_t at = sentence.find(uuid); !uuid.empty() && at != std::string::npos;
+         at = sentence.find(uuid, at + name.size())) {
+      sentence.replace(at, uuid.size(), name);
+    }
+  }
+  return sentence;
+}
+
+// Its own devices are listed. Which of the others it could have is not known here.
 Result<Value> explained(const kube::Pod& pod, const ReadPath& read) {
-  Value why = json::object({{"message", lease_of(pod).text("message")}, {"position", 0}});
-  TRY(const Value devices, devices_of_cluster(read));
-  json::Array rows;
+  TRY(const Value all, devices_of_cluster(read));
+  const json::Array& devices = all.find("devices")->as_array();
   const std::vector<Holding> held = holdings_of(pod);
-  for (const Value& device : devices.find("devices")->as_array()) {
-    const bool mine = std::ranges::find(held, device.text("uuid"), &Holding::uuid) != held.end();
-    if (mine) {
+  json::Array rows;
+  for (const Value& device : devices) {
+    if (std::ranges::find(held, device.text("uuid"), &Holding::uuid) != held.end()) {
       rows.push_back(device);
     }
   }
-  why.set("devices", std::move(rows));
-  return why;
+  return json::object({{"message", with_names(std::string(lease_of(pod).text("message")), devices)},
+                       {"position", 0},
+                       {"devices", std::move(rows)}});
 }
 
 }  // namespace

@@ -45,7 +45,10 @@ bool is_shown(const Value& list) { return list.is_array() && !list.as_array().em
 std::string headline(const Value& lease, const Value& why, const DeviceNames& names) {
   const std::string id(lease.text("id"));
   const std::string_view state = lease.text("state");
-  const std::string message = names.in_words(why.text("message", lease.text("message")));
+  std::string message = names.in_words(why.text("message", lease.text("message")));
+  while (message.ends_with('.')) {
+    message.pop_back();
+  }
   if (state == "waiting") {
     return fmt::format("{} waits: {}.", id, message.empty() ? lease.text("reason") : message);
   }
