@@ -1,6 +1,6 @@
 # One command per tier. `make help` lists them; CONTRIBUTING.md says when to use which.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-trace programs build check test format lint sanitize fuzz soak bench image clean
+.PHONY: help demo demo-trace programs build check test format lint sanitize fuzz soak bench bench-kube image clean
 
 JOBS ?= 2
 FUZZ_SECONDS ?= 60
@@ -55,6 +55,9 @@ soak: build ## the long runs of the tests that have them (suites named ...Soak)
 
 bench: ## figures into build/bench.json, compared with bench/baseline.json
 	@tools/bench
+
+bench-kube: programs ## the scheduler on a real API server, against what that allows and kube-scheduler: build/bench-kube.json
+	@tools/bench-kube
 
 image: programs ## the container image, as build/berth-image.tar, for ctr, podman and docker
 	@tools/image
