@@ -9,9 +9,12 @@
 #include "base/printable.h"
 #include "cli/interrupt.h"
 #include "cli/verbs.h"
+#include "config/scheduler_file.h"
+#include "config/value.h"
 #include "kube/client/access.h"
 #include "kube/webhook/webhook.h"
 #include "net/target.h"
+#include "sim/files.h"
 
 namespace berth::cli {
 
@@ -48,11 +51,11 @@ constexpr Option kOptions[] = {
      .help =
          "https://host:port by which the API server reaches this process where no service leads "
          "to it; the webhook configurations are changed to it"},
-    {.name = "--scheduler-name",
-     .kind = ValueKind::text,
-     .value = "NAME",
-     .help = "of the pods that are ours",
-     .fallback = "berth-scheduler"},
+    {.name = "--config",
+     .kind = ValueKind::file,
+     .value = "FILE",
+     .help = "the scheduler's configuration (docs/kubernetes.md): its name, sharing, privileged "
+             "shares, whole devices are the same for both"},
     {.name = "--scheduler-user",
      .kind = ValueKind::text,
      .value = "USER",
@@ -62,16 +65,11 @@ constexpr Option kOptions[] = {
      .value = "NAME",
      .help = "for pods that ask for a GPU and name none; an empty one leaves them as they are",
      .fallback = "nvidia"},
-    {.name = "--whole-devices",
-     .kind = ValueKind::choice,
-     .value = "WHO",
-     .help = "who tells a container which whole devices it has: the vendor's device plug-in, or "
-             "berth",
-     .fallback = "vendor",
-     .choices = [] { return std::vector<std::string>{"vendor", "berth"}; }},
-    {.name = "--allow-privileged-shares",
-     .help = "take shares in privileged containers, which see every device all the same"},
-    {.name = "--no-sharing", .help = "refuse every share: whole devices and MIG instances only"},
+    {.name = "--certificate-life",
+     .kind = ValueKind::text,
+     .value = "TIME",
+     .help = "of the certificates it makes; new ones come at half of it",
+     .fallback = "14d"},
 };
 
 constexpr Example kExamples[] = {
@@ -80,8 +78,31 @@ constexpr Example kExamples[] = {
      "beside the cluster, for a try: the API server has to reach that address"},
 };
 
+constexpr Duration kShortestLife{10'000};
+constexpr Duration kLongestLife{365LL * 86'400'000};
+
 std::string account(const std::string& name_space, std::string_view name) {
   return fmt::format("system:serviceaccount:{}:{}", name_space, name);
+}
+
+Result<config::SchedulerSettings> read_settings(const Arguments& arguments) {
+  const auto path = arguments.value("--config");
+  if (!path) {
+    return config::SchedulerSettings{};
+  }
+  TRY(const std::string text, sim::read_input_file(*path));
+  return config::read_scheduler_file(text, *path);
+}
+
+Result<Duration> certificate_life(const std::string& text) {
+  const auto life = config::parse_duration(text);
+  if (!life.ok() || *life < kShortestLife || *life > kLongestLife) {
+    return invalid_argument(
+        fmt::format("--certificate-life {} is no time between 10s and 365d, such "
+                    "as 14d",
+                    printable(text)));
+  }
+  return *life;
 }
 
 Result<kube::WebhookOptions> webhook_options(const Arguments& arguments) {
@@ -91,14 +112,17 @@ Result<kube::WebhookOptions> webhook_options(const Arguments& arguments) {
                                         kube::process_environment()));
   const std::string name_space = *arguments.value("--namespace");
   kube::ReviewRules& rules = options.rules;
-  rules.scheduler_name = *arguments.value("--scheduler-name");
+  TRY(const config::SchedulerSettings settings, read_settings(arguments));
+  rules.scheduler_name = settings.scheduler_name;
+  rules.assigns_whole = settings.whole_devices_by_berth;
+  rules.pod.allow_privileged_shares = settings.allow_privileged_shares;
+  rules.pod.sharing_enabled = settings.sharing;
+  rules.pod.gpumem_factor_mib = settings.gpumem_factor_mib;
   rules.scheduler_user =
       arguments.value("--scheduler-user").value_or(account(name_space, "berth-scheduler"));
   rules.agent_user = account(name_space, "berth-agent");
   rules.runtime_class = *arguments.value("--runtime-class");
-  rules.assigns_whole = arguments.value("--whole-devices") == "berth";
-  rules.pod.allow_privileged_shares = arguments.has("--allow-privileged-shares");
-  rules.pod.sharing_enabled = !arguments.has("--no-sharing");
+  TRY(options.certificate_life, certificate_life(*arguments.value("--certificate-life")));
   options.listen = *arguments.value("--listen");
   options.names = {fmt::format("{}.{}.svc", *arguments.value("--service"), name_space)};
   if (const auto url = arguments.value("--url")) {

@@ -31,7 +31,8 @@ inline std::string review_text(const ReviewWords& words) {
 // A pod of ours with these annotations (an object) and containers (the inside of a list).
 inline std::string pod_text(std::string_view annotations, std::string_view containers,
                             std::string_view more = "") {
-  return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"n","annotations":)" +
+  return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"n",)"
+         R"("annotations":)" +
          std::string(annotations) + R"(},"spec":{"schedulerName":"berth-scheduler",)" +
          std::string(more) + R"("containers":[)" + std::string(containers) + "]}}";
 }

@@ -1,5 +1,6 @@
 #include "kube/webhook/webhook.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <optional>
@@ -24,6 +25,10 @@ constexpr std::int64_t kBackdate = 3600;                          // seconds: cl
 constexpr std::size_t kBodyLimit = std::size_t{8} * 1024 * 1024;  // two objects of etcd's most
 
 constexpr Duration kRace{1'000};
+// How often the configurations are looked at, and how long a new authority stands in them before it
+// is used: every API server has heard of it by then. Less for lives that only tests have.
+constexpr Duration kCheckEvery{30'000};
+constexpr Duration kSettle{10'000};
 
 std::int64_t nanos() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -72,6 +77,14 @@ struct Webhook::Impl {
 
   std::int64_t now_s() const { return client->timers().clock().wall_us() / 1'000'000; }
 
+  Duration check_every() const {
+    return std::min(kCheckEvery, Duration(options.certificate_life.count() / 20));
+  }
+
+  Duration settle() const {
+    return std::min(kSettle, Duration(options.certificate_life.count() / 10));
+  }
+
   Result<Keys> make_keys() const {
     Keys keys;
     keys.made_s = now_s();
@@ -102,7 +115,7 @@ struct Webhook::Impl {
 
   // Reads both configurations and mends what is missing in them.
   void check() {
-    client->timers().after(options.check_every, [this] { check(); });
+    client->timers().after(check_every(), [this] { check(); });
     rotate();
     for (Target& target : targets) {
       read(target);
@@ -206,7 +219,7 @@ struct Webhook::Impl {
       }
     }
     const Time now = client->timers().clock().now();
-    if (!next || !next_known || now - *next_known < options.settle) {
+    if (!next || !next_known || now - *next_known < settle()) {
       return;
     }
     const auto replaced = server->replace_certificate(next->server.certificate, next->server.key);

@@ -32,8 +32,6 @@ struct WebhookOptions {
   std::vector<std::string> names = {"berth-webhook.berth-system.svc"};
   std::string url = {};  // as RegistrationWords::url
   Duration certificate_life{14LL * 86'400'000};
-  Duration check_every{30'000};  // of the configurations
-  Duration settle{10'000};       // between a new authority's registration and its use
   // One line for people and logs: what happened.
   std::function<void(std::string_view)> tell = {};
 };
