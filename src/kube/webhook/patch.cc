@@ -254,22 +254,23 @@ std::string patch_ephemeral(const Review& review) {
 
 }  // namespace
 
-std::string patch_of(const Review& review, const ReviewRules& rules) {
+Change change_of(const Review& review, const ReviewRules& rules) {
   if (review.subresource == "ephemeralcontainers") {
-    return patch_ephemeral(review);
+    return {.patch = patch_ephemeral(review)};
   }
   if (review.kind != "Pod" || review.operation != "CREATE" || !review.subresource.empty()) {
-    return "";
+    return {};
   }
   const auto pod = read_pod(review.object);
   if (!pod.ok() || pod->scheduler_name != rules.scheduler_name) {
-    return "";
+    return {};
   }
-  const request::PodOutcome outcome = request::read_pod(pod->words, rules.pod);
+  request::PodOutcome outcome = request::read_pod(pod->words, rules.pod);
   if (!outcome.ok()) {
-    return "";  // the validating review refuses it, with all that is wrong
+    return {};  // the validating review refuses it, with all that is wrong
   }
-  return PodPatch(*pod, review.object, outcome, rules).run();
+  std::string patch = PodPatch(*pod, review.object, outcome, rules).run();
+  return {.patch = std::move(patch), .warnings = std::move(outcome.warnings)};
 }
 
 }  // namespace berth::kube

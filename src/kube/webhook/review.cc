@@ -92,12 +92,14 @@ ReviewAnswer validate(const Review& review, const ReviewRules& rules) {
 }
 
 ReviewAnswer mutate(const Review& review, const ReviewRules& rules) {
-  const std::string patch = patch_of(review, rules);
+  const Change change = change_of(review, rules);
+  const std::string& patch = change.patch;
   ReviewAnswer answer{.result = patch.empty() ? ReviewResult::allowed : ReviewResult::changed};
   json::Text text = begin_response(review, true);
   if (!patch.empty()) {
     text.key("patchType").put("JSONPatch").key("patch").put(to_base64(patch));
   }
+  write_warnings(text, change.warnings);
   answer.body = text.close_object().close_object().take();
   return answer;
 }

@@ -35,8 +35,14 @@ struct Judgement {
 // The rules of annotations.md 2.2 for one review.
 Judgement judge(const Review& review, const ReviewRules& rules);
 
-// Operations of a JSON Patch, as JSON, empty when nothing is to be changed (annotations.md 2.4).
-std::string patch_of(const Review& review, const ReviewRules& rules);
+struct Change {
+  std::string patch = {};  // a JSON Patch; empty when nothing is to be changed
+  // About the words as they were written: the validating review sees them changed.
+  std::vector<request::Finding> warnings = {};
+};
+
+// annotations.md 2.4.
+Change change_of(const Review& review, const ReviewRules& rules);
 
 // Whether an object of this list has this `name`.
 bool any_named(json::Element list, std::string_view name);

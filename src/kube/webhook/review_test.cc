@@ -227,6 +227,12 @@ TEST(Validate, TellsAllErrorsAtOnceInKeyOrder) {
                           "FractionAndMemory: gpu-fraction=2", "BadMemory: gpu-memory=abc"));
 }
 
+TEST(Mutate, WarnsOfTheWordsAsTheyWereWritten) {
+  const Json response =
+      answer_to(ReviewKind::mutate, {.object = pod_text(R"({"gpu-memory":"1Gi"})", kMain)});
+  EXPECT_THAT(response["warnings"][0], HasSubstr("NotPortableToKai: gpu-memory=1Gi"));
+}
+
 TEST(Validate, WarnsWithoutRefusing) {
   const Json response =
       answer_to(ReviewKind::validate, {.object = pod_text(R"({"gpu-memory":"1Gi"})", kMain)});
