@@ -13,38 +13,13 @@
 
 #include "core/engine/engine.h"
 #include "http_load.h"
+#include "leases.h"
 #include "scenario/fleet_spec.h"
 #include "suite.h"
 
 namespace berth::bench {
 
 namespace {
-
-std::string program_of(const Context& context) {
-  return std::filesystem::path(context.self).parent_path().string() + "/berth";
-}
-
-Result<ServeProcess> serve(const Context& context, const std::string& spec) {
-  return ServeProcess::start(program_of(context), "build", {"--simulate", spec, "--guard", "none"});
-}
-
-double percentile(std::vector<double> values, double part) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const auto at = static_cast<std::size_t>(part * static_cast<double>(values.size() - 1));
-  return values[at];
-}
-
-std::string lease_id(std::string_view body) {
-  const std::size_t at = body.find("\"id\":\"");
-  return at == std::string_view::npos
-             ? ""
-             : std::string(body.substr(at + 6, body.find('"', at + 6) - at - 6));
-}
-
-std::string reserve_body(std::string_view key, std::string_view memory) {
-  return fmt::format(R"({{"key":"{}","memory":"{}","node":"n0"}})", key, memory);
-}
 
 // Clients that reserve, confirm and release, each one after the other.
 struct Cycles {
@@ -259,108 +234,6 @@ Result<std::vector<Row>> measure_reserve(const Context& context) {
                                         .goal = {GoalKind::at_most, 5 + sync}}},
                            .baseline = sync,
                            .also_needs = failed == 0}};
-}
-
-// A thousand long polls and a thousand streams, each of another waiting lease; then one release
-// after the other, each of which makes room for exactly one.
-class Waiters {
- public:
-  explicit Waiters(const ServeProcess& daemon)
-      : daemon_(daemon),
-        load_(
-            daemon.token(),
-            [this](int c, int status, std::string_view body) {
-              if (c != 0) return woke(c);
-              last_ = body;
-              last_status_ = status;
-            },
-            [this](int c, std::string_view bytes) {
-              if (bytes.find("event: granted") != std::string_view::npos) woke(c);
-            }) {}
-
-  Result<void> open(int each) {
-    TRY(const int first, load_.open(daemon_.address()));
-    static_cast<void>(first);
-    held_ = reserve("first");
-    for (int i = 0; i < 2 * each; ++i) {
-      const std::string id = reserve(fmt::format("w{}", i));
-      TRY(const int number, load_.open(daemon_.address()));
-      lease_of_[number] = id;
-      if (i < each) {
-        load_.send(number, "GET", "/v1/leases/" + id + "?wait=60&version=2");
-      } else {
-        load_.stream(number, "/v1/leases/" + id + "/events");
-      }
-      settle(0);
-    }
-    settle(200);
-    return success();
-  }
-
-  // Milliseconds until a client knows; counts what was not exactly one.
-  double release_one() {
-    const std::int64_t before = woken_;
-    const std::int64_t begin = monotonic_ns();
-    load_.send(0, "POST", "/v1/leases/" + held_ + "/release", "{}");
-    while (woken_ == before && monotonic_ns() - begin < 5'000'000'000)
-      load_.turn(100);
-    const double ms = static_cast<double>(woken_at_ - begin) / 1e6;
-    settle(3);
-    if (woken_ != before + 1) ++wrong_;
-    held_ = woken_lease_;
-    return ms;
-  }
-
-  std::int64_t wrong() const { return wrong_; }
-
- private:
-  void woke(int connection) {
-    ++woken_;
-    woken_at_ = monotonic_ns();
-    woken_lease_ = lease_of_[connection];
-  }
-
-  std::string reserve(std::string_view key) {
-    last_status_ = 0;
-    load_.send(0, "POST", "/v1/leases", reserve_body(key, "70Gi"));
-    while (last_status_ == 0)
-      load_.turn(1000);
-    return lease_id(last_);
-  }
-
-  void settle(int quiet_ms) {
-    while (load_.turn(quiet_ms)) {
-    }
-  }
-
-  const ServeProcess& daemon_;
-  HttpLoad load_;
-  std::map<int, std::string> lease_of_;  // by connection
-  std::string held_;
-  std::string last_;
-  int last_status_ = 0;
-  std::int64_t woken_ = 0;
-  std::int64_t woken_at_ = 0;
-  std::string woken_lease_;
-  std::int64_t wrong_ = 0;
-};
-
-Result<std::vector<Row>> measure_waiters(const Context& context) {
-  TRY(const ServeProcess daemon, serve(context, "1x80GiB"));
-  Waiters waiters(daemon);
-  TRY_VOID(waiters.open(1000));
-  const double resident = daemon.resident_mib();
-  std::vector<double> times;
-  for (int i = 0; i < 100; ++i)
-    times.push_back(waiters.release_one());
-  return std::vector<Row>{
-      {.name = "waiters.1000",
-       .unit = "MiB, ms",
-       .figures = {{.key = "rss_mib", .value = resident, .goal = {GoalKind::at_most, 100}},
-                   {.key = "wake_p99_ms",
-                    .value = percentile(times, 0.99),
-                    .goal = {GoalKind::at_most, 20}}},
-       .also_needs = waiters.wrong() == 0}};
 }
 
 Result<std::vector<Row>> measure_restart(const Context& context) {

@@ -1,32 +1,13 @@
 #include "serve/daemon.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <filesystem>
-#include <map>
-#include <mutex>
 #include <sys/random.h>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "api/api.h"
-#include "api/exposition.h"
-#include "api/job_calls.h"
-#include "gpu/simulated.h"
-#include "jobs/book.h"
-#include "local/end_watch.h"
-#include "serve/clock.h"
-#include "serve/guards.h"
-#include "serve/inbox.h"
-#include "serve/job_hands.h"
-#include "serve/job_spec.h"
-#include "serve/simulation.h"
-#include "serve/witness.h"
-#include "store/store.h"
+#include "serve/daemon_impl.h"
 
 namespace berth::serve {
 
@@ -34,10 +15,6 @@ namespace {
 
 // As many inputs are decided together at most, so that one commit stays short.
 constexpr std::size_t kMostPerBatch = 512;
-// How often the journal is tried again while it cannot be written.
-constexpr std::int64_t kRetryMs = 250;
-// How stale the clock's record in the journal may be.
-constexpr std::int64_t kClockRecordMs = 1000;
 
 // 64 random bits.
 std::string random_id() {
@@ -47,81 +24,6 @@ std::string random_id() {
 }
 
 }  // namespace
-
-struct Daemon::Impl : net::Handler {
-  explicit Impl(DaemonOptions given)
-      : options(std::move(given)),
-        clock(options.manual_clock),
-        witness(options.guard_library.substr(options.guard_library.rfind('/') + 1)),
-        guards(options.grants_directory, options.guard_library) {}
-
-  ~Impl() override { wind_up(); }
-
-  Result<void> open();
-  Result<void> run();
-  void wind_up();
-
-  void handle(net::Request request, net::Reply reply) override {
-    inbox.put(Asked{std::move(request), std::move(reply)});
-  }
-
-  void look_at(Input input);
-  void observe(const gpu::Report& report);
-  void process_ended(const local::ProcessKey& process);
-  void reload() const;
-  void advance(std::int64_t ms);
-  void finish_batch();
-  bool commit(const lease::Batch& batch);
-  void after_commit(const lease::Batch& batch);
-  void watch_processes(const lease::Lease& lease);
-  Result<void> open_jobs(const std::vector<lease::Record>& records);
-  void carry_out_deeds();
-  void job_report(const JobReport& report);
-  std::optional<std::chrono::milliseconds> patience() const;
-  void sample_forever();
-  void wait_for_ends();
-  std::string metrics() const;
-  void log(std::string_view level, std::string_view text) const {
-    if (options.log) {
-      options.log(level, text);
-    }
-  }
-
-  api::Moment moment() const { return {.now = clock.now(), .real_ms = Clock::real_ms()}; }
-
-  DaemonOptions options;
-  Clock clock;
-  MachineWitness witness;
-  Guards guards;
-  Inbox inbox;
-  std::unique_ptr<store::Store> store;
-  std::unique_ptr<lease::Service> service;
-  std::unique_ptr<api::Api> api;
-  std::unique_ptr<gpu::Source> source;
-  gpu::SimulatedSource* simulated = nullptr;
-  std::unique_ptr<Simulation> simulation;
-  std::unique_ptr<net::Server> server;
-  local::EndWatch ends;
-  std::map<local::ProcessKey, std::vector<std::string>> watched;  // process -> leases
-  std::unique_ptr<jobs::Book> book;
-  std::unique_ptr<JobHands> job_hands;
-  std::unique_ptr<api::JobCalls> job_calls;
-  // Supervisors of jobs: when one ends its job has.
-  std::map<local::ProcessKey, std::pair<std::string, std::int64_t>> supervisors;
-  std::thread sampler;
-  std::thread end_watcher;
-  std::atomic<bool> stopping = false;
-  std::mutex sampler_mutex;
-  std::condition_variable sampler_wake;
-  bool stop_asked = false;
-  Time next_sample;  // manual clock
-  std::int64_t clock_recorded = -kClockRecordMs;
-  std::optional<std::int64_t> retry_at;  // real ms, while the journal cannot be written
-  std::uint64_t batches = 0;
-  std::uint64_t failed_batches = 0;
-  std::uint64_t rows = 0;  // of the journal, and so the following
-  std::uint64_t bytes = 0;
-};
 
 Result<void> Daemon::Impl::open() {
   // The store makes the last folder itself, for its owner alone.
@@ -188,28 +90,6 @@ Result<void> Daemon::Impl::open() {
   TRY(server, net::Server::start(options.server, *this));
   next_sample = clock.now().time;
   return {};
-}
-
-std::string Daemon::Impl::metrics() const {
-  api::Exposition text;
-  const auto counter = [&text](std::string_view name, std::string_view help, std::uint64_t value) {
-    text.family(name, "counter", help);
-    text.sample(static_cast<std::int64_t>(value));
-  };
-  counter("berth_journal_commits_total", "Commits to the journal, each with one sync.", batches);
-  counter("berth_journal_failed_commits_total", "Commits that the disk refused.", failed_batches);
-  counter("berth_journal_rows_total", "Rows written to the journal.", rows);
-  counter("berth_journal_bytes_total", "Bytes of those rows.", bytes);
-  const net::ServerCounts counts = server->counts();
-  text.family("berth_http_connections", "gauge", "Open connections.");
-  text.sample(static_cast<std::int64_t>(counts.connections));
-  counter("berth_http_requests_total", "Requests that were answered.", counts.requests);
-  counter("berth_http_bad_requests_total", "Requests that the server itself refused.",
-          counts.bad_requests);
-  counter("berth_http_refused_connections_total", "Connections refused: too many.", counts.refused);
-  counter("berth_http_cut_off_total", "Clients cut off: too slow, or never reading.",
-          counts.cut_off);
-  return text.take();
 }
 
 // --- the decision thread --------------------------------------------------------------------
@@ -311,189 +191,6 @@ void Daemon::Impl::advance(std::int64_t ms) {
   }
   clock.set(target);
   service->tick(clock.now());
-}
-
-// Makes what was decided durable, then lets it leave.
-void Daemon::Impl::finish_batch() {
-  if (!clock.manual()) {
-    if (const auto due = service->next_due(); due.has_value() && *due <= clock.now().time) {
-      service->tick(clock.now());
-    }
-  }
-  api->tick(moment());
-  job_calls->tick(*api, moment());
-  book->tick(clock.now());
-  // What a batch sets free (the end of a hold) makes another one.
-  do {
-    if (service->dirty()) {
-      // Lent room is taken back before it is given away: first the caps, then a look at what is in
-      // use under them.
-      guards.balance(*service);
-      if (service->granted_in_batch()) {
-        service->count_uses(guards.uses(*service), clock.now());
-        guards.balance(*service);  // who was not granted after all is still in want
-      }
-    }
-    lease::Batch batch = service->take_batch();
-    book->add_to(batch);
-    if (!commit(batch)) {
-      return;
-    }
-    if (options.before_answers) {
-      options.before_answers();
-    }
-    service->settle(clock.now());
-    api->settled(batch, moment());
-    after_commit(batch);
-    job_calls->settled(moment());
-    book->settled(batch, clock.now());
-    carry_out_deeds();
-  } while (service->dirty() || book->dirty());
-}
-
-// False: nothing of the batch stands.
-bool Daemon::Impl::commit(const lease::Batch& batch) {
-  const std::int64_t time = clock.now().time.ms();
-  // Virtual time goes on where it was said to be, also if nothing else happened.
-  const bool moved = clock.manual() && time != clock_recorded && time > 0;
-  if (batch.records.empty() && !moved && !retry_at.has_value()) {
-    return true;
-  }
-  std::vector<store::Record> records;
-  records.reserve(batch.records.size() + 1);
-  for (const lease::Record& record : batch.records) {
-    records.push_back({record.kind, record.id, record.body});
-  }
-  if (retry_at.has_value() ||
-      (clock.manual() ? time != clock_recorded : time - clock_recorded >= kClockRecordMs)) {
-    records.push_back({"clock", "clock", clock.record()});
-    clock_recorded = time;
-  }
-  if (Result<void> done = store->commit(records); !done) {
-    ++failed_batches;
-    if (!retry_at.has_value()) {
-      log("error", fmt::format("the journal cannot be written, nothing is granted: {}",
-                               done.error().to_string()));
-    }
-    retry_at = Clock::real_ms() + kRetryMs;
-    service->undo(clock.now());
-    book->undone();
-    api->failed(moment());
-    return false;
-  }
-  ++batches;
-  rows += records.size();
-  for (const store::Record& record : records) {
-    bytes += record.body.has_value() ? record.body->size() : 0;
-  }
-  if (retry_at.has_value()) {
-    retry_at.reset();
-    log("info", "the journal can be written again");
-  }
-  return true;
-}
-
-void Daemon::Impl::after_commit(const lease::Batch& batch) {
-  for (const lease::Event& event : batch.events) {
-    const bool routine = event.kind == "granted" || event.kind == "foreign-changed";
-    log(routine ? "info" : "warning",
-        fmt::format("{}{}{}{}{}: {}", event.kind, event.lease.empty() ? "" : " lease=", event.lease,
-                    event.device.empty() ? "" : " device=", event.device, event.text));
-  }
-  for (const std::string& id : batch.changed) {
-    const lease::Lease* lease = service->find(id);
-    if (lease == nullptr || !lease::is_live(lease->state)) {
-      guards.ended(id);
-    } else {
-      watch_processes(*lease);
-    }
-  }
-  if (const std::string problem = guards.take_problem(); !problem.empty()) {
-    log("warning", "guard: " + problem);
-  }
-}
-
-void Daemon::Impl::watch_processes(const lease::Lease& lease) {
-  if (!lease::holds(lease.state) || !lease.proof.has_value() || !lease.proof->process.has_value()) {
-    return;
-  }
-  const local::ProcessKey process = *lease.proof->process;
-  std::vector<std::string>& leases = watched[process];
-  if (std::ranges::find(leases, lease.id) != leases.end()) {
-    return;
-  }
-  leases.push_back(lease.id);
-  if (leases.size() == 1 && !ends.add(process)) {
-    inbox.put(ProcessEnded{process});
-  }
-}
-
-void Daemon::Impl::process_ended(const local::ProcessKey& process) {
-  if (const auto job = supervisors.find(process); job != supervisors.end()) {
-    job_hands->look(job->second.first, job->second.second);
-    supervisors.erase(job);
-  }
-  const auto found = watched.find(process);
-  if (found == watched.end()) {
-    return;
-  }
-  const std::vector<std::string> leases = std::move(found->second);
-  watched.erase(found);
-  for (const std::string& id : leases) {
-    service->process_ended(id, clock.now());
-  }
-}
-
-// --- jobs -----------------------------------------------------------------------------------
-
-Result<void> Daemon::Impl::open_jobs(const std::vector<lease::Record>& records) {
-  book = std::make_unique<jobs::Book>(
-      *service, jobs::BookOptions{.may_run_as = [](std::uint32_t uid) { return may_run_as(uid); }});
-  TRY_VOID(book->restore(records, clock.now()));
-  job_hands =
-      std::make_unique<JobHands>(options.state_directory + "/jobs",
-                                 [this](JobReport report) { inbox.put(std::move(report)); });
-  job_calls = std::make_unique<api::JobCalls>(
-      *book, *service,
-      api::JobCallsOptions{
-          .node = options.node.name,
-          .folder =
-              [this](const jobs::Job& job) { return job_hands->attempt_folder(job.id, job.tries); },
-          .left = [this](std::uint64_t poll) { inbox.put(JobPollLeft{poll}); }});
-  api->add_route([this](const net::Request& request, net::Reply& reply, const api::Moment& now) {
-    return job_calls->handle(request, reply, *api, now);
-  });
-  carry_out_deeds();
-  return {};
-}
-
-// What is on disk now may be done.
-void Daemon::Impl::carry_out_deeds() {
-  for (jobs::Deed& deed : book->take_deeds()) {
-    local::JobSpec spec;
-    const jobs::Job* job = book->find(deed.job);
-    if (deed.kind == jobs::Deed::Kind::start && job != nullptr) {
-      const lease::Lease* lease = service->find(job->lease);
-      if (lease == nullptr || !lease::holds(lease->state)) {
-        job_hands->look(deed.job, deed.attempt);  // it has lost its place meanwhile
-        continue;
-      }
-      spec = job_spec(*job, api::environment(*service, *lease, &guards));
-      spec.open_files = options.open_files;
-    }
-    job_hands->put(std::move(deed), std::move(spec));
-  }
-}
-
-void Daemon::Impl::job_report(const JobReport& report) {
-  book->report(report.job, report.attempt, report.status, clock.now());
-  if (report.status && report.status->supervised) {
-    const local::ProcessKey& supervisor = report.status->state.supervisor;
-    if (supervisors.emplace(supervisor, std::pair(report.job, report.attempt)).second &&
-        !ends.add(supervisor)) {
-      inbox.put(ProcessEnded{supervisor});
-    }
-  }
 }
 
 void Daemon::Impl::reload() const {
