@@ -46,6 +46,8 @@ struct Call {
   Lane lane = Lane::read;
   Retry retry = Retry::never;
   Duration timeout{30'000};  // of one try
+  // Asked at each try right before its body leaves; false: it ends as not_sent. A lease's fence.
+  std::function<bool()> may_start = {};
 };
 
 enum class Outcome : std::uint8_t {
@@ -84,6 +86,10 @@ class StreamSink {
   // broken connection after a good start is `unknown`.
   virtual void on_end(const Answer& answer) = 0;
 };
+
+// The problem of a call that may_start held back.
+inline constexpr std::string_view kNotOurs =
+    "the leader's lease is not held any more: nothing is written";
 
 using CallId = std::uint64_t;
 

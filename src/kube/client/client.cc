@@ -215,6 +215,12 @@ void RealClient::start_and_stop() {
 }
 
 void RealClient::start(Job& job) {
+  if (job.call.may_start && !job.call.may_start()) {
+    const auto found = jobs_.find(job.id);
+    const std::unique_ptr<Job> held = std::move(found->second);
+    jobs_.erase(found);
+    return deliver(*held, {.outcome = Outcome::not_sent, .problem = kNotOurs});
+  }
   const std::shared_ptr<const Outfit> clothes = outfit();
   if (clothes == nullptr) {
     without_credentials_.push_back(job.id);
@@ -237,7 +243,8 @@ void RealClient::put_on_line(Job& job, const std::shared_ptr<const Outfit>& outf
                          .content = job.call.content,
                          .accept = &job.call.accept,
                          .timeout = job.call.timeout,
-                         .sink = job.sink},
+                         .sink = job.sink,
+                         .may_start = &job.call.may_start},
                         outfit, job.id, lane.heard());
   job.sent = clock_.now();
   job.heard_when_sent = lane.heard();

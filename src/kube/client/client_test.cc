@@ -1,5 +1,6 @@
 #include "kube/client/client.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -161,6 +162,41 @@ TEST_F(KubeClient, TriesAgainWhatMayBeDoneTwiceAndNothingElse) {
   until([this] { return heard.times == 2; });
   EXPECT_EQ(heard.status, 500);
   EXPECT_EQ(server->requests().size(), 5U);
+}
+
+TEST_F(KubeClient, AsksTheFenceBeforeEveryTry) {
+  std::atomic<bool> open = true;
+  serve([&open](std::size_t, const std::string&) {
+    open = false;
+    return Reply{WireServer::answer(503, "{}")};
+  });
+  client().call({.method = Method::patch,
+                 .path = "/",
+                 .body = "b",
+                 .lane = Lane::write,
+                 .retry = Retry::idempotent,
+                 .may_start = [&open] { return open.load(); }},
+                heard.note());
+  until([this] { return heard.times == 1; });
+  EXPECT_EQ(heard.outcome, Outcome::not_sent);
+  EXPECT_EQ(heard.problem, kNotOurs);
+  EXPECT_EQ(server->requests().size(), 1U);
+}
+
+TEST_F(KubeClient, AsksTheFenceWhenTheConnectionStandsAndTheBodyIsAboutToLeave) {
+  serve([](std::size_t, const std::string&) { return Reply{WireServer::answer(200, "x")}; });
+  int asked = 0;
+  client().call({.method = Method::post,
+                 .path = "/",
+                 .body = "b",
+                 .lane = Lane::write,
+                 .may_start = [&asked] { return ++asked < 2; }},
+                heard.note());
+  until([this] { return heard.times == 1; });
+  EXPECT_EQ(heard.outcome, Outcome::not_sent);
+  EXPECT_EQ(asked, 2);
+  run(Duration(200));
+  EXPECT_TRUE(server->requests().empty()) << "no whole request arrived";
 }
 
 TEST_F(KubeClient, PassesOnWhenTheServerWantsToBeAskedAgain) {

@@ -96,6 +96,11 @@ struct ExchangeHooks {
 
   static std::size_t on_wanted(char* room, std::size_t /*one*/, std::size_t size, void* self) {
     auto& exchange = *static_cast<Exchange*>(self);
+    const std::function<bool()>* may_start = exchange.order_.may_start;
+    if (exchange.read_ == 0 && may_start != nullptr && *may_start && !(*may_start)()) {
+      exchange.held_back_ = true;
+      return CURL_READFUNC_ABORT;
+    }
     const std::size_t count = std::min(size, exchange.order_.body.size() - exchange.read_);
     std::memcpy(room, exchange.order_.body.data() + exchange.read_, count);
     exchange.read_ += count;
@@ -244,7 +249,7 @@ void Exchange::prepare(const Order& order, std::shared_ptr<const Outfit> outfit,
   heard_ = &heard;
   body_.clear();
   read_ = 0;
-  started_ = good_ = muted_ = too_big_ = false;
+  started_ = good_ = muted_ = too_big_ = held_back_ = false;
   error_[0] = '\0';
   url_.assign(outfit_->target().url).append(order.path);
   curl_easy_setopt(easy_, CURLOPT_URL, url_.c_str());
@@ -269,6 +274,7 @@ void Exchange::prepare(const Order& order, std::shared_ptr<const Outfit> outfit,
 
 // Whether a byte of the request may have reached a connection that stood.
 bool Exchange::left_us() const {
+  if (held_back_) return false;  // its head alone does nothing
   long sent = 0;
   curl_easy_getinfo(easy_, CURLINFO_REQUEST_SIZE, &sent);
   return sent > 0 || read_ > 0;
@@ -307,6 +313,7 @@ std::string Exchange::sentence(int curl_result) const {
   const auto code = static_cast<CURLcode>(curl_result);
   const std::string_view detail =
       error_[0] != '\0' ? std::string_view(error_.data()) : curl_easy_strerror(code);
+  if (held_back_) return std::string(kNotOurs);
   if (too_big_) {
     return fmt::format("an answer of {} is larger than {} MiB", target.shown, kMostBody >> 20U);
   }

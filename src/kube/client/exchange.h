@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -74,6 +75,7 @@ class Exchange {
     const std::string* accept = nullptr;
     Duration timeout{};
     StreamSink* sink = nullptr;
+    const std::function<bool()>* may_start = nullptr;
   };
   // `heard` counts the bytes that come.
   void prepare(const Order& order, std::shared_ptr<const Outfit> outfit, std::uint64_t owner,
@@ -118,6 +120,7 @@ class Exchange {
   bool good_ = false;     // its status is 2xx
   bool muted_ = false;
   bool too_big_ = false;
+  bool held_back_ = false;  // by may_start
   std::uint64_t* heard_ = nullptr;
   std::array<char, 256> error_{};
 };

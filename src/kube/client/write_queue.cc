@@ -12,7 +12,6 @@ namespace berth::kube {
 
 namespace {
 
-constexpr std::string_view kFenced = "the leader's lease is not held any more: nothing is written";
 constexpr std::string_view kReplaced = "a later write of the same object took its place";
 constexpr std::string_view kDropped = "too many events wait: this one was dropped";
 constexpr std::size_t kMostBuckets = 10'000;
@@ -196,7 +195,7 @@ bool WriteQueue::Impl::send_from(WriteRank rank) {
   queue.pop_front();
   if (!may_write()) {
     ++figures.fenced;
-    refuse(write, kFenced);
+    refuse(write, kNotOurs);
     return true;
   }
   send(std::move(write));
@@ -207,6 +206,7 @@ void WriteQueue::Impl::send(Write write) {
   const WriteRank rank = write.rank;
   ++figures.sent[static_cast<std::size_t>(rank)];
   if (rank == WriteRank::event) ++events_sent;
+  write.call.may_start = may_write;  // what is tried again, or waits for a connection, asks again
   const auto own = std::make_shared<CallId>(0);
   *own = caller.call(std::move(write.call),
                      [this, own, rank, done = std::move(write.done)](const Answer& answer) mutable {

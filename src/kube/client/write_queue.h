@@ -5,7 +5,8 @@
 //
 // Bindings go before conditions, conditions before events. Of conditions of one object only the
 // latest waits; a binding of the object drops it. Each write asks the fence right before it is
-// sent. Leases do not come through here. Thread-safety: the client's thread.
+// sent, and again at every further try. Leases do not come through here. Thread-safety: the
+// client's thread.
 #pragma once
 
 #include <cstddef>
