@@ -177,7 +177,8 @@ void Sender::send(std::uint64_t number, PatchClaim patch) {
             .content = Content::merge_patch,
             .lane = Lane::write,
             .retry = Retry::idempotent,
-            .timeout = kTimeout};
+            .timeout = kTimeout,
+            .may_start = may_write_};
   if (patch.volume.empty()) {
     call.path = fmt::format("/api/v1/namespaces/{}/persistentvolumeclaims/{}", patch.namespace_name,
                             patch.claim);
