@@ -7,7 +7,6 @@
 namespace berth::kube {
 
 using json::Element;
-using request::Finding;
 using request::ReasonCode;
 using request::Writer;
 
