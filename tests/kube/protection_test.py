@@ -10,7 +10,7 @@ sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 
 from cluster import ApiError, ControlPlane, objects  # noqa: E402
 
-EVERYTHING_OF_PODS = [{"apiGroups": [""], "resources": ["pods", "pods/status", "pods/binding", "pods/ephemeralcontainers"],
+EVERYTHING_OF_PODS = [{"apiGroups": [""], "resources": ["pods", "pods/status", "pods/binding", "pods/ephemeralcontainers", "bindings"],
                        "verbs": ["get", "list", "create", "update", "patch", "delete"]}]
 GRANT = '{"containers":[],"id":"g-1","node":"n0","v":1}'
 
@@ -85,6 +85,10 @@ class Protection(unittest.TestCase):
         pod = self.made("bound")
         words = self.refusal(lambda: self.tenant.bind(pod, "n0", {"berth.dev/main.devices": "GPU-1"}))
         self.assertIn("ProtectedKey: berth.dev/main.devices", words)
+        # The older way to bind, which is a resource of its own.
+        body = {"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": "n0"},
+                "metadata": {"name": "bound", "namespace": "protected", "annotations": {"berth.dev/main.devices": "GPU-1"}}}
+        self.assertIn("ProtectedKey", self.refusal(lambda: self.tenant.create("/api/v1/namespaces/protected/bindings", body)))
         self.tenant.bind(pod, "n0")
 
     def test_S4_the_visible_devices_are_void_where_no_gpu_was_asked_for(self):
@@ -112,6 +116,24 @@ class Protection(unittest.TestCase):
         words = self.refusal(lambda: self.tenant.patch(path, {"spec": {"ephemeralContainers": [hostile]}},
                                                        "application/strategic-merge-patch+json"))
         self.assertIn("ProtectedEnv", words)
+        # One that says nothing gets void: its image may say more.
+        pod = self.tenant.patch(path, {"spec": {"ephemeralContainers": [objects.container("e")]}},
+                                "application/strategic-merge-patch+json")
+        self.assertEqual(pod["spec"]["ephemeralContainers"][0]["env"], [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}])
+
+    def test_a_pod_from_before_the_protection_can_still_be_changed_and_removed(self):
+        self.plane.admin.namespace("late")
+        env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+        old = self.pod("old", namespace="late", containers=[objects.container("c", env=env)])
+        old["metadata"]["finalizers"] = ["example.com/held"]
+        self.tenant.create_pods([old])
+        self.plane.admin.patch("/api/v1/namespaces/late", {"metadata": {"labels": {"berth.dev/protection": "enabled"}}})
+        path = "/api/v1/namespaces/late/pods/old"
+        self.tenant.delete(path)
+        self.tenant.patch(path, {"metadata": {"finalizers": None}})
+        with self.assertRaises(ApiError) as gone:
+            self.tenant.get(path)
+        self.assertEqual(gone.exception.code, 404)
 
     def test_namespaces_that_have_not_asked_for_it_are_left_alone(self):
         env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
