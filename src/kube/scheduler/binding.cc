@@ -145,6 +145,17 @@ bool Harbour::is_withdrawable(const PodRecord& record) {
          !record.way->may_be_done;
 }
 
+// Whether its place is still what it was granted: the node, and every device.
+bool Harbour::is_whole(const PodRecord& record) const {
+  const core::Fleet& fleet = engine_->fleet();
+  const core::NodeId node = fleet.find_node(census_.node(record.facts.node).name);
+  return record.booked && census_.node(record.facts.node).present && record.holds != nullptr &&
+         std::ranges::all_of(record.holds->shares, [&](const core::GrantAdopted::Share& share) {
+           const core::DeviceId device = fleet.find_device(share.uuid);
+           return !device.is_none() && fleet.present(device) && fleet.node_of(device) == node;
+         });
+}
+
 // Gives the place back and tries the pod anew. Requires that nothing of it can be done.
 void Harbour::withdraw(PodRecord& record, std::string_view why, Time now) {
   ASSERT(record.way != nullptr, record.facts.id);
@@ -241,6 +252,11 @@ std::uint64_t Harbour::give_number(const PodRecord& record, DeedKind kind) {
   return deeds_;
 }
 
+bool Harbour::watch_lags(Time now) const {
+  return std::ranges::any_of(
+      unseen_, [&](const auto& entry) { return entry.second + config_.watch_may_lag < now; });
+}
+
 bool Harbour::has_deeds() const {
   return !bindings_.empty() || !others_.empty() || !conditions_.empty() || !events_.empty();
 }
@@ -256,7 +272,7 @@ std::vector<Deed> Harbour::take(const Room& room, Time now) {
     }
     Way& way = *record->way;
     way.queued = false;
-    if (way.may_be_done && !record->booked) {
+    if (way.may_be_done && !is_whole(*record)) {
       // Its place is gone, and what was sent may have arrived: what became of it is read first.
       record->phase = PodPhase::sent;
       set_timer(std::max(now, way.sent + config_.surely_over), Alarm::read, *record);
@@ -339,8 +355,8 @@ void Harbour::bind_answered(PodRecord& record, const Said& said, Time now) {
   if (said.outcome == Said::Outcome::not_sent) {
     if (!record.way->may_be_done) {
       record.phase = PodPhase::granted;
-      if (!record.booked) {
-        withdraw(record, "its node went away while it was on its way", now);
+      if (!is_whole(record)) {
+        withdraw(record, "its place went away while it was on its way", now);
         return;
       }
       set_timer(now + doubled(kFirstRetry, kLastRetry, record.way->failures++), Alarm::again,
@@ -354,6 +370,7 @@ void Harbour::bind_answered(PodRecord& record, const Said& said, Time now) {
     record.phase = PodPhase::bound;
     record.way->may_be_done = true;
     note_bound(record, now);
+    unseen_.emplace(record.facts.id, now);
     set_timer(now + config_.surely_over, Alarm::read, record);
     return;
   }
@@ -460,7 +477,7 @@ void Harbour::pod_read(PodRecord& record, const Said& said, Time now) {
   // is not good any more, it is waited for until the server has surely ended what it was doing.
   const core::Grant* grant = engine_->grant(record.facts.id);
   const PlaceRules rules(census_, record.facts);
-  const bool good = grant != nullptr && census_.node(record.facts.node).present &&
+  const bool good = grant != nullptr && is_whole(record) &&
                     !too_much(engine_->ledger(), engine_->fleet(), *grant) &&
                     rules.refusal(record.facts.node).empty();
   if (good) {

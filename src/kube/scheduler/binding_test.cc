@@ -290,6 +290,20 @@ TEST(Withdrawal, IsNotForWhatWasSent) {
   EXPECT_EQ(sent.promised_mib("GPU-n0-0"), 80);
 }
 
+// Its device went away while nobody knew whether the first binding had arrived.
+TEST(Withdrawal, OfAnUnknownOutcomeIsNotSentAgainToADeviceThatIsGone) {
+  Sent sent;
+  sent.no_answer(sent.number);
+  sent.tell(test_node("n0", 0));
+  sent.tell(test_node("n1", 1));
+  sent.answer_read(sent.pod);
+  sent.pass(5'000);
+  EXPECT_TRUE(sent.deeds_of<Bind>().empty());
+  sent.pass(61'000);
+  sent.answer_read(sent.pod);
+  EXPECT_EQ(sent.binding().second.node, "n1");
+}
+
 // A place that is not good any more is given up once the first binding surely did not happen.
 TEST(Withdrawal, OfAnUnknownOutcomeWaitsUntilTheServerHasEnded) {
   Sent sent;

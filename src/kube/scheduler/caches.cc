@@ -1,5 +1,6 @@
 #include "kube/scheduler/caches.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
@@ -211,6 +212,12 @@ bool Caches::ready() const {
     }
   }
   return true;
+}
+
+bool Caches::live() const {
+  return std::ranges::all_of(sinks_, [](const auto& sink) {
+    return !sink->kind().needed || sink->reflector().figures().live;
+  });
 }
 
 std::vector<std::string> Caches::troubles() const {

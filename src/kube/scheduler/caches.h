@@ -30,6 +30,9 @@ class Caches {
 
   void start();
   bool ready() const;
+  // Whether what is needed is heard of right now. While it is not, nothing new is sent: what was
+  // decided may rest on what is no more.
+  bool live() const;
   // What is needed and not there yet, and what may not be read: "pods: 403 Forbidden: …".
   std::vector<std::string> troubles() const;
   // Whether something came since the last call.

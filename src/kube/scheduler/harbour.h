@@ -59,7 +59,8 @@ struct HarbourConfig {
   Duration series_refresh{1'800'000};
   Duration series_ends{360'000};     // of silence
   Duration volumes_within{600'000};  // claims are bound by then, or the place is given up
-  Duration surely_over{60'000};      // the server ends every write by then
+  Duration watch_may_lag{1'500};
+  Duration surely_over{60'000};  // the server ends every write by then
 };
 
 // Counted since the start, for metrics.
@@ -133,6 +134,9 @@ class Harbour {
   };
   std::vector<Deed> take(const Room& room, Time now);
   bool has_deeds() const;
+  // Whether the watch owes us a binding that was confirmed a while ago: then it owes us the rest of
+  // what happened, too, and what is decided may rest on what is no more.
+  bool watch_lags(Time now) const;
   void answered(std::uint64_t number, const Said& said, Time now);
 
   // --- questions
@@ -304,6 +308,7 @@ class Harbour {
   void give_claims_back(PodRecord& record);
   void queue_binding(PodRecord& record);
   static bool is_withdrawable(const PodRecord& record);
+  bool is_whole(const PodRecord& record) const;
   void withdraw(PodRecord& record, std::string_view why, Time now);
   void withdraw_overdrawn(NodeIndex node, Time now);
   void settle_crowded(Time now);
@@ -341,9 +346,10 @@ class Harbour {
   std::vector<core::Node> described_;  // by NodeIndex: as the engine was told
   std::vector<NodeWay> node_ways_;     // by NodeIndex
   PlanShop plans_;
-  std::set<std::string> fresh_;       // waiting pods to be looked at in settle()
-  std::set<std::string> rule_bound_;  // waiting pods whose set of nodes may change
-  std::set<std::string> preparing_;   // pods whose claims are being provided
+  std::set<std::string> fresh_;         // waiting pods to be looked at in settle()
+  std::set<std::string> rule_bound_;    // waiting pods whose set of nodes may change
+  std::map<std::string, Time> unseen_;  // bound pods that the watch has not shown: since when
+  std::set<std::string> preparing_;     // pods whose claims are being provided
   std::set<std::string> to_tell_;
   std::set<NodeIndex> crowded_;      // where a pod of somebody else came
   std::set<NodeIndex> unbooked_on_;  // where pods lost what they had

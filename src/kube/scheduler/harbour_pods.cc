@@ -158,6 +158,7 @@ void Harbour::lies(PodRecord& record, const Pod& pod, bool ours, Time now) {
       note_bound(record, now);  // the watch was faster than the answer
     }
     record.way.reset();
+    unseen_.erase(record.facts.id);
     record.phase = PodPhase::confirmed;
     record.plan = nullptr;
     record.told = nullptr;

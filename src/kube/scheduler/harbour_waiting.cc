@@ -176,6 +176,7 @@ void Harbour::leave_engine(PodRecord& record, Time now) {
   record.booked = false;
   if (record.way != nullptr) {
     record.way.reset();
+    unseen_.erase(record.facts.id);
   }
   if (record.phase == PodPhase::waiting || record.phase == PodPhase::granted ||
       record.phase == PodPhase::preparing || record.phase == PodPhase::sent ||

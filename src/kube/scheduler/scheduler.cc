@@ -231,7 +231,9 @@ void Scheduler::Impl::work() {
     harbour->settle(time);
   }
   if (harbour->has_deeds()) {
-    for (Deed& deed : harbour->take(sender->room(), time)) {
+    Harbour::Room room = sender->room();
+    room.bindings = caches->live() && !harbour->watch_lags(time) ? room.bindings : 0;
+    for (Deed& deed : harbour->take(room, time)) {
       sender->send(std::move(deed));
     }
   }

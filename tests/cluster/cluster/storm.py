@@ -67,7 +67,9 @@ class Storm:
         self.admin.create_pods([objects.pod(f"s{self.made:05}", annotations, limits=limits)])
 
     def some_pod(self, bound):
-        pods = [p for p in self.admin.list("/api/v1/pods") if bool(p["spec"].get("nodeName")) == bound]
+        # What has ended stays so: no kubelet brings a pod back.
+        pods = [p for p in self.admin.list("/api/v1/pods") if bool(p["spec"].get("nodeName")) == bound
+                and p["status"].get("phase") not in ("Succeeded", "Failed")]
         return self.random.choice(pods)["metadata"]["name"] if pods else None
 
     def run(self):
