@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <poll.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "cli/doctor_checks.h"
+#include "gpu/nvml_library.h"
 
 namespace berth::cli {
 
@@ -75,49 +77,21 @@ std::optional<ChildAnswer> in_a_child(const std::function<int(int)>& work) {
 
 void say(int to, std::string_view text) { static_cast<void>(!write(to, text.data(), text.size())); }
 
-template <class Function>
-Function symbol(void* library, const char* name) {
-  return reinterpret_cast<Function>(dlsym(library, name));
-}
-
-// Exit status: 0 and a sentence; 1 not there; 2 it refuses. NVML's calls as its manual has them.
+// Exit status: 0 and a sentence; 1 not there; 2 it refuses.
 int ask_driver(const std::string& library, int to) {
-  void* handle = dlopen(library.c_str(), RTLD_NOW);
-  if (handle == nullptr) {
-    say(to, dlerror());
-    return 1;
+  const Result<std::unique_ptr<gpu::NvmlLibrary>> nvml = gpu::NvmlLibrary::open(library);
+  if (!nvml) {
+    say(to, nvml.error().message());
+    return dlopen(library.c_str(), RTLD_LAZY) == nullptr ? 1 : 2;
   }
-  using Code = int (*)();
-  using Text = int (*)(char*, unsigned);
-  using Number = int (*)(unsigned*);
-  using Signed = int (*)(int*);
-  using Meaning = const char* (*)(int);
-  const auto init = symbol<Code>(handle, "nvmlInit_v2");
-  const auto meaning = symbol<Meaning>(handle, "nvmlErrorString");
-  const auto driver = symbol<Text>(handle, "nvmlSystemGetDriverVersion");
-  const auto nvml = symbol<Text>(handle, "nvmlSystemGetNVMLVersion");
-  const auto cuda = symbol<Signed>(handle, "nvmlSystemGetCudaDriverVersion");
-  const auto count = symbol<Number>(handle, "nvmlDeviceGetCount_v2");
-  if (init == nullptr || driver == nullptr || nvml == nullptr || count == nullptr) {
-    say(to, library + " is not NVIDIA's management library, or older than its version 4");
-    return 2;
-  }
-  if (const int code = init(); code != 0) {
-    say(to, meaning != nullptr ? std::string(meaning(code)) : fmt::format("NVML error {}", code));
-    return 2;
-  }
-  std::array<char, 96> driver_version{};
-  std::array<char, 96> nvml_version{};
-  int cuda_version = 0;
   unsigned devices = 0;
-  driver(driver_version.data(), driver_version.size() - 1);
-  nvml(nvml_version.data(), nvml_version.size() - 1);
-  if (cuda != nullptr) {
-    cuda(&cuda_version);
+  if (const int code = (*nvml)->count(devices); code != gpu::nvml::kSuccess) {
+    say(to, (*nvml)->text(code));
+    return 2;
   }
-  count(&devices);
-  say(to, fmt::format("driver {}, NVML {}, CUDA {}.{}, {} GPU{}", driver_version.data(),
-                      nvml_version.data(), cuda_version / 1000, cuda_version % 1000 / 10, devices,
+  const int cuda = (*nvml)->cuda_version();
+  say(to, fmt::format("driver {}, NVML {}, CUDA {}.{}, {} GPU{}", (*nvml)->driver_version(),
+                      (*nvml)->nvml_version(), cuda / 1000, cuda % 1000 / 10, devices,
                       devices == 1 ? "" : "s"));
   return 0;
 }

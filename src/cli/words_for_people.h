@@ -1,7 +1,7 @@
 // Amounts, times and names as tables and sentences show them.
 //
 //   memory_text(4096)   "4GiB"        memory_text(3174)   "3174MiB"
-//   rough_memory(3174)  "3.1GiB"      span_text(3700)     "1h01m"
+//   rough_memory(3200)  "3.1GiB"      span_text(3700)     "1h01m"
 //
 // What was promised is written exactly, what was measured roughly. Thread-safety: functions of
 // their arguments.

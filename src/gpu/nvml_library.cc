@@ -81,6 +81,8 @@ void NvmlLibrary::find_calls() {
   find(init_, {"nvmlInit_v2", "nvmlInit"});
   find(shutdown_, {"nvmlShutdown"});
   find(driver_version_, {"nvmlSystemGetDriverVersion"});
+  find(nvml_version_, {"nvmlSystemGetNVMLVersion"});
+  find(cuda_version_, {"nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"});
   find(count_, {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"});
   find(handle_by_index_, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"});
   find(handle_by_uuid_, {"nvmlDeviceGetHandleByUUID"});
@@ -153,6 +155,17 @@ std::string NvmlLibrary::driver_version() const {
   std::array<char, kTextSize> buffer{};
   if (driver_version_(buffer.data(), buffer.size()) != nvml::kSuccess) return {};
   return printable(terminated(buffer.data(), buffer.size()));
+}
+
+std::string NvmlLibrary::nvml_version() const {
+  std::array<char, kTextSize> buffer{};
+  if (nvml_version_(buffer.data(), buffer.size()) != nvml::kSuccess) return {};
+  return printable(terminated(buffer.data(), buffer.size()));
+}
+
+int NvmlLibrary::cuda_version() const {
+  int version = 0;
+  return cuda_version_(&version) == nvml::kSuccess ? version : 0;
 }
 
 int NvmlLibrary::count(unsigned& count) const { return count_(&count); }

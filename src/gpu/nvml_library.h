@@ -72,6 +72,8 @@ class NvmlLibrary {
 
   std::string text(int code) const;    // "GPU is lost (15)"
   std::string driver_version() const;  // "535.261.03", empty when it cannot be told
+  std::string nvml_version() const;    // "12.535.261.03", likewise
+  int cuda_version() const;            // 12020 for 12.2; 0 when it cannot be told
 
   int count(unsigned& count) const;
   int handle(unsigned index, nvml::Device& device) const;
@@ -132,6 +134,8 @@ class NvmlLibrary {
   NvmlCall<> init_;
   NvmlCall<> shutdown_;
   NvmlCall<char*, Word> driver_version_;
+  NvmlCall<char*, Word> nvml_version_;
+  NvmlCall<int*> cuda_version_;
   NvmlCall<Word*> count_;
   NvmlCall<Word, Device*> handle_by_index_;
   NvmlCall<const char*, Device*> handle_by_uuid_;
