@@ -75,7 +75,9 @@ void Api::readyz(const net::Request& request, net::Reply& reply, const Moment& m
   }
   net::Response response =
       why.empty() ? json_response(200, json::object({{"status", "ready"}}))
-                  : json_response(503, json::object({{"status", "not-ready"}, {"reason", why}}));
+                  : json_response(503, json::object({{"status", "not-ready"},
+                                                     {"reason", why},
+                                                     {"message", service_.held_because()}}));
   if (!why.empty()) {
     response.headers.emplace_back("Retry-After", "1");
   }

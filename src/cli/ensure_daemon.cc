@@ -181,6 +181,14 @@ Result<DaemonFound> ensure_daemon(const DaemonPlan& plan) {
   for (const std::string& address : usual_addresses()) {
     if (net::is_listening(address)) return DaemonFound{.address = address};
   }
+  if (machine_has_daemon()) {
+    return Error(
+        ErrorCode::unavailable,
+        fmt::format("the daemon of this machine does not run: nobody listens on {}. `systemctl "
+                    "status berth` says why, `systemctl start berth.socket berth.service` starts "
+                    "it. None is started for you alone, which would not know what others use",
+                    kMachineSocket));
+  }
   return start_and_wait(own_place(), plan);
 }
 

@@ -205,11 +205,37 @@ void take_sources(const config::DaemonConfig& config, serve::SourceOptions& sour
 
 }  // namespace
 
+namespace {
+
+// Standard error is the journal's: systemd says so by device and inode (systemd.exec(5)).
+bool is_journal() {
+  const char* said = std::getenv("JOURNAL_STREAM");
+  struct stat own{};
+  return said != nullptr && fstat(STDERR_FILENO, &own) == 0 &&
+         said == fmt::format("{}:{}", own.st_dev, own.st_ino);
+}
+
+}  // namespace
+
+ServeLog::ServeLog(Console& console) : console_(console), in_journal_(is_journal()) {}
+
+std::string_view ServeLog::mark(std::string_view level) const {
+  return !in_journal_         ? ""
+         : level == "error"   ? "<3>"
+         : level == "warning" ? "<4>"
+                              : "<6>";
+}
+
 void ServeLog::line(std::string_view level, std::string_view text) {
   const config::LogLevel rank = level == "error"     ? config::LogLevel::error
                                 : level == "warning" ? config::LogLevel::warning
                                                      : config::LogLevel::info;
   if (rank < least_.load()) {
+    return;
+  }
+  if (in_journal_) {
+    const std::lock_guard lock(mutex_);
+    console_.err << fmt::format("{}{} {}\n", mark(level), level, printable(text)) << std::flush;
     return;
   }
   const std::time_t now = std::time(nullptr);

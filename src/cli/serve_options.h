@@ -25,14 +25,17 @@ namespace berth::cli {
 // Lines "TIME LEVEL TEXT" on standard error, from a level on.
 class ServeLog {
  public:
-  explicit ServeLog(Console& console) : console_(console) {}
+  explicit ServeLog(Console& console);
 
   void set_level(config::LogLevel least) { least_ = least; }
   void line(std::string_view level, std::string_view text);
+  // What begins a line below systemd: its journal keeps the time itself, and the level as priority.
+  std::string_view mark(std::string_view level) const;
   Console& console() { return console_; }
 
  private:
   Console& console_;
+  bool in_journal_ = false;
   std::mutex mutex_;
   std::atomic<config::LogLevel> least_ = config::LogLevel::info;
 };

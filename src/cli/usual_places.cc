@@ -9,6 +9,8 @@ namespace berth::cli {
 
 namespace {
 
+constexpr const char* kMachineState = "/var/lib/berth";
+
 std::string own_state() {
   const char* home = std::getenv("HOME");
   return std::string(home != nullptr && *home != '\0' ? home : "/tmp") + "/.local/state";
@@ -33,8 +35,19 @@ std::vector<std::string> usual_addresses() {
   return addresses;
 }
 
+bool machine_has_daemon() {
+  std::error_code error;
+  for (const char* unit :
+       {"/etc/systemd/system/berth.service", "/usr/lib/systemd/system/berth.service"}) {
+    if (std::filesystem::exists(unit, error)) {
+      return true;
+    }
+  }
+  return geteuid() != 0 && std::filesystem::exists(kMachineState, error);
+}
+
 std::string default_state_directory() {
-  return geteuid() == 0 ? "/var/lib/berth" : own_state() + "/berth";
+  return geteuid() == 0 ? kMachineState : own_state() + "/berth";
 }
 
 std::string default_guard_library() {

@@ -19,6 +19,9 @@ std::string own_socket();
 // books, then the user's own. Each with "unix:".
 std::vector<std::string> usual_addresses();
 
+// The unit or the books of a daemon of the machine are there, whether it runs or not.
+bool machine_has_daemon();
+
 // /var/lib/berth for root, else ~/.local/state/berth.
 std::string default_state_directory();
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <ostream>
@@ -60,7 +61,8 @@ Tone tone_of(Health health) {
   return health == Health::ok ? Tone::good : health == Health::warn ? Tone::busy : Tone::bad;
 }
 
-Finding check_daemon(const Arguments& arguments) {
+// `address`: of the daemon that answers, if one does.
+Finding check_daemon(const Arguments& arguments, std::string& address) {
   Finding finding{.name = "daemon"};
   Result<DaemonClient> daemon = DaemonClient::open(arguments);
   if (!daemon) {
@@ -78,6 +80,7 @@ Finding check_daemon(const Arguments& arguments) {
     }
     return finding;
   }
+  address = daemon->address();
   Result<net::Response> ready = daemon->wire().call({.target = "/readyz"});
   if (!ready) {
     finding.health = Health::fail;
@@ -98,6 +101,18 @@ Finding check_daemon(const Arguments& arguments) {
             ? "its journal cannot be written: look at the disk of its state directory; it "
               "goes on by itself when that is mended"
             : "it has not seen its devices yet: look at the driver above and at its log";
+    if (const std::string said(body ? body->text("message") : ""); !said.empty()) {
+      finding.text += fmt::format(" ({})", said);
+    }
+    return finding;
+  }
+  if (const auto devices = daemon->list("/v1/devices", "devices");
+      devices && !devices->empty() && std::ranges::all_of(*devices, [](const Value& device) {
+        return device.text("reason") == "no-source";
+      })) {
+    finding.health = Health::fail;
+    finding.text += ", but nothing measures the devices now: nothing new is granted";
+    finding.mend = "look at the driver above, at the exporters it reads, and at its log";
     return finding;
   }
   finding.text += ", ready";
@@ -139,16 +154,24 @@ Value value_of(const std::vector<Finding>& findings, int failed, int warned) {
 
 ExitCode run_doctor(const Arguments& arguments, Console& console) {
   const int gpus = pci_gpu_count();
-  const std::vector<Finding> findings{
+  std::vector<Finding> findings{
       check_driver(*arguments.value("--driver"), gpus),
       check_device_files(gpus),
       check_guard(arguments.value("--guard").value_or(default_guard_library())),
-      check_daemon(arguments),
-      check_clock(),
-      check_state_directory(arguments.value("--state").value_or(default_state_directory())),
-      check_open_files(),
-      check_cgroup(),
   };
+  std::string address;
+  findings.push_back(check_daemon(arguments, address));
+  findings.push_back(check_clock());
+  // Of the machine's daemon, disk and limits are its own user's, whom they are shown.
+  const bool others = address == "unix:" + std::string(kMachineSocket) && geteuid() != 0;
+  if (!others || arguments.has("--state")) {
+    findings.push_back(
+        check_state_directory(arguments.value("--state").value_or(default_state_directory())));
+  }
+  if (!others) {
+    findings.push_back(check_open_files());
+  }
+  findings.push_back(check_cgroup());
   int failed = 0;
   int warned = 0;
   for (const Finding& finding : findings) {

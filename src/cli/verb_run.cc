@@ -77,8 +77,10 @@ constexpr std::string_view kDescription =
     "otherwise as the program itself: standard streams, terminal, job control, signals and exit "
     "status pass through. While it waits, one line on standard error says at which place, how much "
     "is missing and for what; Ctrl-C leaves the queue.\n\n"
-    "The daemon is $BERTH_SOCKET's, else the machine's (/run/berth/berth.sock), else your own; if "
-    "there is none, one is started for you. CUDA_VISIBLE_DEVICES and the like in your environment "
+    "The daemon is $BERTH_SOCKET's, else the machine's (/run/berth/berth.sock), else your own; "
+    "where "
+    "the machine has none, one is started for you. CUDA_VISIBLE_DEVICES and the like in your "
+    "environment "
     "have no effect on the program.\n\n"
     "Exit status: the program's; if a signal killed it, we die by the same. 1 no place was got, 2 "
     "wrong usage, 75 it had to leave for others (the same command may succeed later), 124 its "
@@ -241,6 +243,8 @@ class Run {
       grant.guard_library.clear();
       TRY(first, rewrite_container(plan_.command, grant));
     }
+    // In the container its programs may be under any user; the daemon has let in our own alone.
+    if (carried) chmod(grant.grant_directory.c_str(), 0755);
     for (const std::string& note : first.notes)
       line_.say(note);
     engine_ = first.engine;

@@ -168,11 +168,12 @@ void tell_systemd(std::string_view state) {
 }
 
 ExitCode run_serve(const Arguments& arguments, Console& console) {
+  ServeLog log(console);
   const auto fail = [&](const Error& error) {
-    console.err << "berth serve: " << printable_lines(error.to_string()) << "\n";
+    console.err << log.mark("error") << "berth serve: " << printable_lines(error.to_string())
+                << "\n";
     return error.code() == ErrorCode::invalid_argument ? ExitCode::usage : ExitCode::failed;
   };
-  ServeLog log(console);
   Result<serve::DaemonOptions> options = serve_options(arguments, log);
   if (!options) {
     return fail(options.error());

@@ -196,7 +196,7 @@ constexpr auto kSettings = std::to_array<Setting>({
     row<AT(overuse)>("", Takes::at_reload,
                      {.name = "overuse",
                       .type = "report, block or kill",
-                      .summary = "what happens when a lease uses more than its claim: a line in "
+                      .summary = "what happens when a lease uses more than its limit: a line in "
                                  "the log and a count; also no new work for its device; also its "
                                  "end after the grace time",
                       .example = "report"}),

@@ -61,6 +61,17 @@ TEST_F(JobsOfATest, LeadASessionOfTheirOwnInTheRecordedSurroundings) {
     EXPECT_LE(std::stoi(entry.path().filename()), 2) << std::filesystem::read_symlink(entry.path());
 }
 
+TEST_F(JobsOfATest, AreSparedByTheOomKillerNoMoreThanOthersAre) {
+  const auto set_own = [](const char* score) {
+    std::ofstream("/proc/self/oom_score_adj") << score;
+  };
+  set_own("300");  // to lower it takes rights; whatever the daemon has, its jobs do not inherit it
+  start(shell("cat /proc/self/oom_score_adj"));
+  set_own("0");
+  end();
+  EXPECT_EQ(log(), "0\n");
+}
+
 TEST_F(JobsOfATest, SayWhichSignalKilledThem) {
   start(shell("kill -SEGV $$"));
   const JobStatus ended = end();

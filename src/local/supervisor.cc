@@ -48,6 +48,13 @@ std::int64_t clock_ms(clockid_t clock) {
 // In which start times of processes are told, the time that the machine slept included.
 std::int64_t boot_ms() { return clock_ms(CLOCK_BOOTTIME); }
 
+// The kernel's OOM killer may have been told to spare the daemon (OOMScoreAdjust= of its unit), not
+// what it starts: a job that eats all memory would outlive everybody else.
+void stand_with_all_others() {
+  const Descriptor score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  [[maybe_unused]] const ssize_t written = score.valid() ? write(score.get(), "0", 1) : 0;
+}
+
 class Supervisor {
  public:
   explicit Supervisor(const std::string& directory) : files_(directory) {}
@@ -153,6 +160,7 @@ Result<void> Supervisor::start() {
   TRY_VOID(prepare());
   if (files_.read_state())
     return Error(ErrorCode::already_exists, "a job was started in its directory already");
+  stand_with_all_others();
   // What the job starts and leaves stays below us.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   TRY(output_, open_output(O_NONBLOCK));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,6 +33,10 @@ Result<void> Daemon::Impl::open() {
   std::filesystem::create_directories(std::filesystem::path(options.state_directory).parent_path(),
                                       error);
   TRY(store, store::Store::open({.directory = options.state_directory, .faults = options.faults}));
+  if (geteuid() == 0 && options.grants_directory.starts_with(options.state_directory + "/")) {
+    // Users pass through it to the limits of their programs; what else is in it is root's alone.
+    chmod(options.state_directory.c_str(), 0711);
+  }
   TRY(std::vector<store::Record> kept, store->load());
   std::vector<lease::Record> records;
   std::vector<lease::Record> job_records;

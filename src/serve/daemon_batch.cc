@@ -98,7 +98,8 @@ bool Daemon::Impl::commit(const lease::Batch& batch) {
 
 void Daemon::Impl::after_commit(const lease::Batch& batch) {
   for (const lease::Event& event : batch.events) {
-    const bool routine = event.kind == "granted" || event.kind == "foreign-changed";
+    const bool routine = event.kind == "granted" || event.kind == "foreign-changed" ||
+                         event.kind == "source-up" || event.kind == "undrained";
     log(routine ? "info" : "warning",
         fmt::format("{}{}{}{}{}: {}", event.kind, event.lease.empty() ? "" : " lease=", event.lease,
                     event.device.empty() ? "" : " device=", event.device, event.text));

@@ -26,14 +26,51 @@ Guards::Guards(std::string directory, std::string library)
 
 Guards::~Guards() = default;
 
+namespace {
+
+// The first folder on the way to `path`, or it, that users who do not own it cannot enter.
+std::string closed_folder(const std::string& path) {
+  std::filesystem::path at;
+  std::error_code error;
+  for (const auto& part : std::filesystem::weakly_canonical(path, error)) {
+    at /= part;
+    struct stat status{};
+    if (stat(at.c_str(), &status) != 0 || (status.st_mode & S_IXOTH) == 0) {
+      return at.string();
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string Guards::path_of(const std::string& lease) const { return directory_ + "/" + lease; }
+
+// Where grant directories lie. False: the user of this lease could not reach one.
+bool Guards::make_place(const lease::Lease& lease) {
+  std::error_code error;
+  std::filesystem::create_directories(directory_, error);
+  chmod(directory_.c_str(), 0755);
+  if (lease.uid == geteuid()) {
+    return true;
+  }
+  const std::string closed = closed_folder(directory_);
+  if (closed.empty()) {
+    return true;
+  }
+  problem_ = fmt::format(
+      "limits of other users' programs are advisory: they lie below {}, which these users cannot "
+      "enter; `chmod o+x {}`, or choose another state directory",
+      closed, closed);
+  return false;
+}
 
 bool Guards::make(const lease::Lease& lease) {
   const std::string path = path_of(lease.id);
   if (access(path.c_str(), F_OK) != 0) {
-    std::error_code error;
-    std::filesystem::create_directories(directory_, error);
-    chmod(directory_.c_str(), 0755);
+    if (!make_place(lease)) {
+      return false;
+    }
     grant::GrantSpec spec;
     spec.id = lease.id;
     for (const lease::Held& held : lease.devices) {
@@ -55,7 +92,9 @@ bool Guards::make(const lease::Lease& lease) {
       problem_ = made.error().to_string();
       return false;
     }
-    if (geteuid() == 0 && chown(path.c_str(), lease.uid, lease.gid) != 0) {
+    // Processes of other users of the machine have no business with its account.
+    const bool closed = chmod(path.c_str(), 0700) == 0;
+    if (!closed || (geteuid() == 0 && chown(path.c_str(), lease.uid, lease.gid) != 0)) {
       problem_ = fmt::format("{}: {}", path, std::strerror(errno));
     }
   }

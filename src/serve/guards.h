@@ -1,5 +1,6 @@
 // Guards: the grant directories of the leases of this machine: made when a lease's environment is
-// first told, gone with the lease.
+// first told, gone with the lease. Each belongs to the user of its lease, and nobody else can enter
+// it: its programs write their account there.
 //
 // Between the request and the limit of a lease its cap moves with the room on its devices
 // (enforcement.md 2.8): what nobody was promised and nobody uses is divided among those that may
@@ -43,6 +44,7 @@ class Guards final : public api::GuardHouse {
 
   std::string path_of(const std::string& lease) const;
   bool make(const lease::Lease& lease);
+  bool make_place(const lease::Lease& lease);
 
   std::string directory_;
   std::string library_;

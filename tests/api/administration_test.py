@@ -53,6 +53,20 @@ class Administration(unittest.TestCase):
             self.assertIn("warning reload: limits.device_cap: 4 -> 2 (needs a restart)", self.log())
             self.assertEqual(daemon.call("POST", "/v1/leases", {"key": "c", "memory": 64}).status, 201)
 
+    def test_below_systemd_lines_carry_a_priority_and_no_time(self):
+        self.config.write_text("{}\n")
+        (self.folder / "log").touch()
+        log = os.stat(self.folder / "log")
+        os.environ["JOURNAL_STREAM"] = f"{log.st_dev}:{log.st_ino}"
+        self.addCleanup(os.environ.pop, "JOURNAL_STREAM")
+        with self.daemon() as daemon:
+            self.assertTrue(self.log().splitlines()[0].startswith("<6>info "), self.log())
+            other = Daemon("--config", str(self.config), folder=self.folder)
+            with open(self.folder / "log", "ab") as errors:
+                self.assertEqual(subprocess.run(other.words, stderr=errors, timeout=20).returncode, 1)
+            self.assertIn("\n<3>berth serve: ", self.log())
+            self.assertEqual(daemon.call("GET", "/readyz").status, 200)
+
     def test_a_wrong_file_changes_nothing_and_is_told(self):
         self.config.write_text("leases: {ttl: 2min}\n")
         with self.daemon() as daemon:

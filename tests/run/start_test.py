@@ -59,6 +59,19 @@ class StartsADaemon(unittest.TestCase):
         self.assertNotIn("no daemon was running", again.stderr)
         self.assertEqual(self.daemons(), [pid])
 
+    def test_but_not_where_the_machine_has_one_that_does_not_run(self):
+        if os.geteuid() != 0:
+            self.skipTest("a machine with a daemon takes a mount namespace")
+        # The books of the machine's daemon are there, nobody listens.
+        inside = ["mount -t tmpfs tmpfs /var/lib", "mkdir /var/lib/berth", 'exec "$@"']
+        self.as_user = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", "; ".join(inside), "sh",
+                        *self.as_user]
+        done = self.run_berth("--gpu-memory", "4Gi", "--", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stderr.startswith("berth run: the daemon of this machine does not run: nobody listens on "
+                                               "/run/berth/berth.sock. `systemctl status berth` says why"), done.stderr)
+        self.assertEqual(self.daemons(), [])
+
     def test_and_names_the_reason_when_it_cannot(self):
         state = self.home / ".local/state"
         state.mkdir(parents=True)
