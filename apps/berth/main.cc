@@ -1,6 +1,8 @@
+#include <cstdlib>
 #include <fcntl.h>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <vector>
 
@@ -28,9 +30,12 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words = berth::cli::words_for(
       argc > 0 ? argv[0] : "", std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc),
       berth::cli::all_commands());
+  // On a dumb terminal nothing can be drawn over: what is said there is said line by line.
+  const char* kind = std::getenv("TERM");
+  const bool dumb = kind != nullptr && std::string_view(kind) == "dumb";
   berth::cli::Console console{.out = std::cout,
                               .err = std::cerr,
-                              .err_is_terminal = isatty(STDERR_FILENO) == 1,
-                              .out_is_terminal = isatty(STDOUT_FILENO) == 1};
+                              .err_is_terminal = !dumb && isatty(STDERR_FILENO) == 1,
+                              .out_is_terminal = !dumb && isatty(STDOUT_FILENO) == 1};
   return static_cast<int>(berth::cli::run_program(berth::cli::all_commands(), words, console));
 }

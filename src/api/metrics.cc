@@ -11,6 +11,12 @@ namespace {
 
 constexpr std::int64_t kMib = Memory::kBytesPerMib;
 
+// What somebody may want to be woken for (docs/administration.md).
+constexpr std::string_view kAlarmingEvents[] = {
+    "burst-in-the-way", "device-blocked", "device-gone", "device-lost", "device-problem",
+    "evicting",         "lost",           "never",       "overuse",     "promise-at-risk",
+    "queue-problem",    "refused-event",  "source-down"};
+
 void write_devices(Exposition& text, const std::vector<lease::Device>& devices) {
   text.family("berth_device_memory_bytes", "gauge",
               "Memory of a device by state; allocated is what leases were promised, used what the "
@@ -103,7 +109,15 @@ std::string Api::metrics_text(const Moment& moment) const {
     text.sample({{"result", result}}, static_cast<std::int64_t>(count));
   }
   text.family("berth_events_total", "counter", "What happened, by kind.");
+  // From the start, at 0: what appears with its first event never rises in the eyes of Prometheus.
+  std::map<std::string_view, std::uint64_t> events;
+  for (const std::string_view kind : kAlarmingEvents) {
+    events.emplace(kind, 0);
+  }
   for (const auto& [kind, count] : events_) {
+    events[kind] = count;
+  }
+  for (const auto& [kind, count] : events) {
     text.sample({{"kind", kind}}, static_cast<std::int64_t>(count));
   }
   text.family("berth_watches", "gauge", "Open long polls and streams.");

@@ -109,9 +109,10 @@ Value queue_value(const lease::Service& service, const Lease& lease, const core:
   value.add("of", position.has_value() ? position->of : 0);
   Value shortfall;
   Value nearest;
-  if (verdict != nullptr && verdict->devices.has_value() && verdict->devices->need_mib > 0) {
-    shortfall =
-        std::max<std::int64_t>(verdict->devices->need_mib - verdict->devices->largest_free_mib, 0);
+  if (verdict != nullptr) {
+    shortfall = shortfall_value(lease.ask, lease.reason, *verdict);
+  }
+  if (!shortfall.is_null()) {
     nearest = text_or_null(verdict->devices->largest_free_uuid);
   }
   value.add("shortfall_mib", std::move(shortfall));
@@ -138,12 +139,26 @@ Value executor_config(const Lease& lease, const Value& gpu_device) {
 }  // namespace
 
 std::string message_of(const lease::Service& service, const Lease& lease,
-                       const std::optional<core::Verdict>& verdict) {
-  if (!verdict.has_value()) {
-    return lease.message;
+                       const core::Verdict& verdict) {
+  if (lease.state != State::waiting || verdict.summary.empty()) {
+    return verdict.summary.empty() ? lease.message : verdict.summary;
   }
   const std::string bursts = service.bursts_in_the_way(lease);
-  return bursts.empty() ? verdict->summary : verdict->summary + "; " + bursts;
+  return bursts.empty() ? verdict.summary : verdict.summary + "; " + bursts;
+}
+
+Value shortfall_value(const lease::Ask& ask, lease::Reason reason, const core::Verdict& verdict) {
+  const bool no_room = reason == lease::Reason::no_room || reason == lease::Reason::behind_head;
+  // The reason is that of the last time when something could have helped; the verdict is of now.
+  const core::Cause cause = verdict.cause;
+  const bool of_memory =
+      cause == core::Cause::insufficient_memory || cause == core::Cause::insufficient_devices ||
+      cause == core::Cause::reserved_for_other || cause == core::Cause::backfill_too_long;
+  if (!no_room || !of_memory || ask.gpu().is_exclusive() || !verdict.devices.has_value() ||
+      verdict.devices->need_mib <= 0) {
+    return {};
+  }
+  return std::max<std::int64_t>(verdict.devices->need_mib - verdict.devices->largest_free_mib, 0);
 }
 
 Value environment(const lease::Service& service, const Lease& lease, GuardHouse* guards) {
@@ -255,19 +270,20 @@ Value lease_value(const lease::Service& service, const Lease& lease, Now now, Gu
   const bool holds = lease::holds(lease.state);
   const std::int64_t claim = claim_mib(lease);
   const std::int64_t use = holds ? service.use_bytes(lease) : 0;
-  Value value =
-      json::object({{"id", lease.id},
-                    {"key", lease.ask.key},
-                    {"version", static_cast<std::int64_t>(lease.version)},
-                    {"state", lease::state_name(lease.state)},
-                    {"verdict", verdict_name(lease.state)},
-                    {"reason", text_or_null(lease::reason_name(lease.reason))},
-                    {"message", text_or_null(message_of(service, lease, verdict))},
-                    {"memory_bytes", claim * Memory::kBytesPerMib},
-                    {"memory_mib", claim},
-                    {"limit_mib", limit_mib(lease)},
-                    {"use_bytes", use},
-                    {"isolation", holds ? Value(isolation_name(lease.isolation)) : Value()}});
+  Value value = json::object(
+      {{"id", lease.id},
+       {"key", lease.ask.key},
+       {"version", static_cast<std::int64_t>(lease.version)},
+       {"state", lease::state_name(lease.state)},
+       {"verdict", verdict_name(lease.state)},
+       {"reason", text_or_null(lease::reason_name(lease.reason))},
+       {"message",
+        text_or_null(verdict.has_value() ? message_of(service, lease, *verdict) : lease.message)},
+       {"memory_bytes", claim * Memory::kBytesPerMib},
+       {"memory_mib", claim},
+       {"limit_mib", limit_mib(lease)},
+       {"use_bytes", use},
+       {"isolation", holds ? Value(isolation_name(lease.isolation)) : Value()}});
   add_places(service, lease, guards, value);
   add_times(service, lease, now, value);
   value.add("queue", queue_value(service, lease, verdict.has_value() ? &*verdict : nullptr));

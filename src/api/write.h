@@ -38,6 +38,12 @@ json::Value environment(const lease::Service& service, const lease::Lease& lease
 
 json::Value lease_value(const lease::Service& service, const lease::Lease& lease, lease::Now now,
                         GuardHouse* guards);
+// Why it waits, with those whose bursts are in its way; else what was last said of it.
+std::string message_of(const lease::Service& service, const lease::Lease& lease,
+                       const core::Verdict& verdict);
+// What is missing on the nearest device; null where something else than memory is missing.
+json::Value shortfall_value(const lease::Ask& ask, lease::Reason reason,
+                            const core::Verdict& verdict);
 json::Value device_value(const lease::Device& device);
 json::Value queues_value(const lease::Service& service);
 
@@ -48,9 +54,6 @@ struct QueueCount {
 
 using QueueCounts = std::map<std::string, QueueCount>;  // by queue
 json::Value queues_value(const core::QueueTree& tree, QueueCounts counts);
-// Why it waits, and whose burst is in its way; of what has ended, why it has.
-std::string message_of(const lease::Service& service, const lease::Lease& lease,
-                       const std::optional<core::Verdict>& verdict);
 // 3.5: per device, what would help, and the verdict of queues 9.1 as `detail`.
 json::Value explain_value(const lease::Service& service, const lease::Ask& ask,
                           const lease::Lease* lease, const core::Verdict& verdict, lease::Now now);

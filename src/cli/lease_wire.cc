@@ -26,7 +26,8 @@ LeaseAnswer answer_of(const net::Response& response) {
     answer.message = error->text("message", net::reason_phrase(response.status));
     answer.hint = error->text("hint");
     if (const json::Value* largest = error->find("largest_mib");
-        largest != nullptr && largest->is_integer() && largest->as_integer() > 0)
+        largest != nullptr && largest->is_integer() && largest->as_integer() > 0 &&
+        error->text("field") == "memory")
       answer.largest_mib = largest->as_integer();
     if (const std::string* after = response.header("Retry-After")) {
       std::int64_t seconds = 0;

@@ -26,8 +26,9 @@ struct LeaseAnswer {
   std::string code;     // of a refusal, as leases.md 3.5; empty: none
   std::string message;  // of a refusal
   std::string hint;
-  std::optional<Duration> retry_after;      // of a refusal for now
-  std::optional<std::int64_t> largest_mib;  // of a refusal for ever: what would be possible
+  std::optional<Duration> retry_after;  // of a refusal for now
+  std::optional<std::int64_t>
+      largest_mib;  // of a refusal for ever: of memory, what would be possible
 
   bool ok() const { return code.empty(); }
   std::string_view state() const { return lease.text("state"); }

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "cli/daemon_client.h"
 #include "cli/run_plan.h"
 #include "cli/words_for_people.h"
 
@@ -131,10 +132,12 @@ class Obtaining {
       return std::nullopt;
     }
     line_.clear();
-    line_.say(printable(answer.message));
+    line_.say(printable(in_words(answer.message)));
     if (answer.largest_mib) {
       line_.say(fmt::format("waiting would not help; ask for at most {} MiB on one GPU",
                             *answer.largest_mib));
+    } else if (answer.code == "never") {
+      line_.say("waiting would not help: nothing here could ever serve that");
     } else if (!answer.hint.empty()) {
       line_.say(printable(answer.hint));
     }
@@ -154,6 +157,7 @@ class Obtaining {
     }
     if (state == "waiting") {
       waited_ = true;
+      lease_.set("message", in_words(lease_.text("message")));
       line_.show(waiting_line(lease_), fmt::format("{} {}", state, lease_.text("reason")));
       return std::nullopt;
     }
@@ -164,6 +168,21 @@ class Obtaining {
     line_.clear();
     line_.say(end_text(state));
     return refused(ExitCode::failed);
+  }
+
+  // GPUs by the numbers that people use; as it is, if the daemon does not tell them.
+  std::string in_words(std::string_view sentence) {
+    if (!sentence.contains("GPU-") && !sentence.contains("MIG-")) {
+      return std::string(sentence);
+    }
+    if (!names_.has_value()) {
+      Result<DaemonClient> daemon =
+          DaemonClient::open({.address = wire_.address(), .token_file = {}, .ca_file = {}});
+      const Result<json::Array> devices =
+          daemon ? daemon->list("/v1/devices", "devices") : Result<json::Array>(json::Array());
+      names_.emplace(devices ? *devices : json::Array());
+    }
+    return names_->in_words(sentence);
   }
 
   std::string end_text(std::string_view state) const {
@@ -185,6 +204,7 @@ class Obtaining {
   json::Value lease_;
   bool again_ = false;
   bool waited_ = false;
+  std::optional<DeviceNames> names_;
   std::int64_t silent_since_ = 0;
 };
 

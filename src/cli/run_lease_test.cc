@@ -22,7 +22,7 @@ constexpr const char* kGranted =
     R"({"id":"l-1","version":2,"state":"granted","memory_mib":4096,"waited_seconds":3,"devices":[
         {"uuid":"GPU-1","index":0,"model":"GPU","node":"n1","mig":false}]})";
 constexpr const char* kWaiting =
-    R"({"id":"l-1","version":1,"state":"waiting","reason":"no-room","message":"needs room",
+    R"({"id":"l-1","version":1,"state":"waiting","reason":"no-room","message":"n1/GPU-1 is full",
         "queue":{"name":"default","position":1,"of":1,"shortfall_mib":7}})";
 
 // Answers one call after the other; remembers what was asked.
@@ -36,6 +36,10 @@ class Script {
             line += " " + request.body;
             asked_.push_back(line);
             reply.send({.body = R"({"released":true,"lease":null})"});
+            return;
+          }
+          if (request.path == "/v1/devices") {
+            reply.send({.body = R"({"devices":[{"uuid":"GPU-1","node":"n1","index":0}]})"});
             return;
           }
           asked_.push_back(line);
@@ -85,7 +89,7 @@ TEST_F(Obtaining, WaitsByLongPollsAndTellsOnceWhy) {
   const Script script({{202, kWaiting}, {200, kWaiting}, {200, kGranted}});
   EXPECT_EQ(obtain(script).kind, Obtained::Kind::granted);
   EXPECT_EQ(err_.str(),
-            "berth run: waiting, place 1 of 1 in queue default, 7 MiB missing: needs room\n"
+            "berth run: waiting, place 1 of 1 in queue default, 7 MiB missing: GPU 0 is full\n"
             "berth run: GPU 0 of n1, 4096 MiB after 3s\n");
   EXPECT_THAT(script.asked(),
               ElementsAre("POST /v1/leases", "GET /v1/leases/l-1", "GET /v1/leases/l-1"));
@@ -110,14 +114,23 @@ TEST_F(Obtaining, WaitsForADaemonThatIsNotReady) {
 }
 
 TEST_F(Obtaining, EndsWhereTheAnswerIsNever) {
-  const Script script(
-      {{422, R"({"error":{"code":"never","message":"needs 9 MiB","hint":"h","largest_mib":8}})"}});
+  const Script script({{422, R"({"error":{"code":"never","field":"memory","message":"needs 9 MiB",
+                "hint":"h","largest_mib":8}})"}});
   const Obtained obtained = obtain(script);
   EXPECT_EQ(obtained.kind, Obtained::Kind::refused);
   EXPECT_EQ(obtained.code, ExitCode::failed);
   EXPECT_EQ(err_.str(),
             "berth run: needs 9 MiB\n"
             "berth run: waiting would not help; ask for at most 8 MiB on one GPU\n");
+}
+
+TEST_F(Obtaining, AdvisesLessMemoryOnlyWhereThatWouldHelp) {
+  const Script script({{422, R"({"error":{"code":"never","field":"count","message":"needs 3 GPUs",
+                                "hint":"h","largest_mib":8}})"}});
+  EXPECT_EQ(obtain(script).kind, Obtained::Kind::refused);
+  EXPECT_EQ(err_.str(),
+            "berth run: needs 3 GPUs\n"
+            "berth run: waiting would not help: nothing here could ever serve that\n");
 }
 
 TEST_F(Obtaining, EndsAsAUsageErrorWhereAFieldIsWrong) {

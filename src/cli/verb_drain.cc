@@ -37,9 +37,11 @@ std::string sentence(const Value& device, const DeviceNames& names, bool drained
   if (left == 0) {
     return fmt::format("{} is drained: nothing runs there, and nothing new comes\n", name);
   }
+  // By its number where that is enough.
+  const bool numbered = name.starts_with("GPU ");
   return fmt::format("{} is drained: nothing new comes; {} still there (`berth ps --device {}`)\n",
                      name, left == 1 ? "1 lease is" : fmt::format("{} leases are", left),
-                     device.text("uuid"));
+                     numbered ? name.substr(4) : std::string(device.text("uuid")));
 }
 
 ExitCode set_drained(const Arguments& arguments, Console& console, bool drained) {

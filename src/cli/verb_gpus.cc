@@ -231,7 +231,8 @@ ExitCode run_gpus(const Arguments& arguments, Console& console) {
       owners[std::string(lease.text("id"))] = lease.text("owner");
     }
     std::string text = table_of(devices, owners, look, format == "wide");
-    if (look.terminal) {
+    // Where the window is too narrow for the bars, they need no legend.
+    if (look.terminal && text.contains("MEMORY")) {
       text += toned(legend(palette(look)), Tone::faint, look);
     }
     return text;

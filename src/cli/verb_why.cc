@@ -42,8 +42,12 @@ const Value& member(const Value& value, std::string_view name) {
 
 bool is_shown(const Value& list) { return list.is_array() && !list.as_array().empty(); }
 
-std::string headline(const Value& lease, const Value& why, const DeviceNames& names) {
-  const std::string id(lease.text("id"));
+// `id`: as it was asked for; of a job the lease is named beside it.
+std::string headline(std::string id, const Value& lease, const Value& why,
+                     const DeviceNames& names) {
+  if (id != lease.text("id")) {
+    id += fmt::format(" (lease {})", lease.text("id"));
+  }
   const std::string_view state = lease.text("state");
   std::string message = names.in_words(why.text("message", lease.text("message")));
   while (message.ends_with('.')) {
@@ -75,11 +79,14 @@ std::string headline(const Value& lease, const Value& why, const DeviceNames& na
   return text + (message.empty() ? "" : ": " + message) + ".";
 }
 
-std::string asked_text(const Value& lease) {
-  const std::int64_t mib = lease.integer("memory_mib");
-  std::string text = mib > 0 ? memory_text(mib) : "a whole device";
-  if (const std::int64_t limit = lease.integer("limit_mib"); limit > mib) {
-    text += ", up to " + memory_text(limit);
+std::string asked_text(const Value& lease, const Value& why) {
+  std::string text(why.text("asked"));
+  if (text.empty()) {
+    const std::int64_t mib = lease.integer("memory_mib");
+    text = mib > 0 ? memory_text(mib) : "a whole device";
+  }
+  if (const std::int64_t limit = lease.integer("limit_mib"); limit > lease.integer("memory_mib")) {
+    text += fmt::format(", up to {} MiB", limit);
   }
   text += fmt::format("; queue {}, priority {}, by {}", member(lease, "queue").text("name"),
                       lease.integer("priority"), lease.text("owner"));
@@ -102,7 +109,7 @@ std::string eta_text(const Value& lease, const Value& why) {
     return "in about " + span_text(eta.as_integer());
   }
   return member(member(why, "detail"), "eta").text("basis") == "unknown"
-             ? "not known: who holds what it needs declared no end (--time)"
+             ? "not known: what holds the room has declared no end (--time)"
              : "";
 }
 
@@ -144,6 +151,37 @@ std::string short_text(const Value& device, bool waits) {
   return !waits ? std::string() : missing > 0 ? memory_text(missing) : std::string("-");
 }
 
+// Leases first, then what has none.
+std::string who_text(const Value& device) {
+  std::string who;
+  for (const std::string_view name : {"leases", "foreign_processes"}) {
+    const Value& list = member(device, name);
+    if (!is_shown(list)) {
+      continue;
+    }
+    who += who.empty() ? "" : "; ";
+    who += name == "leases" ? "" : "no lease: ";
+    std::string_view comma;
+    for (const Value& one : list.as_array()) {
+      who += comma;
+      who += one.as_string();
+      comma = ", ";
+    }
+  }
+  return who;
+}
+
+// Nothing, or how far it uses more than it asked for.
+std::string above_text(const Value& lease) {
+  const std::int64_t use = lease.integer("use_bytes") / Memory::kBytesPerMib;
+  const std::int64_t limit = lease.integer("limit_mib");
+  const std::int64_t request = lease.integer("memory_mib");
+  return use > limit ? fmt::format(", {} above its limit", rough_memory(use - limit))
+         : use > request
+             ? fmt::format(", {} of it lent above its request", rough_memory(use - request))
+             : std::string();
+}
+
 std::string device_table(const Value& lease, const json::Array& devices, const DeviceNames& names,
                          const Look& look) {
   const bool waits = lease.text("state") == "waiting";
@@ -168,19 +206,17 @@ std::string device_table(const Value& lease, const json::Array& devices, const D
     const std::string_view uuid = device.text("uuid");
     const std::string reason(device.text("reason"));
     const bool here = std::ranges::find(mine, uuid) != mine.end();
-    std::string who;
-    if (const Value& leases = member(device, "leases"); leases.is_array()) {
-      for (const Value& id : leases.as_array()) {
-        who += (who.empty() ? "" : ", ") + id.as_string();
-      }
-    }
+    const std::string_view hindrance = device.text("hindrance");
+    const std::string who = who_text(device);
     std::vector<Cell> row{names.name(uuid), rough_memory(device.integer("total_mib")),
                           rough_memory(device.integer("promised_mib")),
                           rough_memory(device.integer("foreign_mib")),
                           rough_memory(device.integer("headroom_mib"))};
     if (waits) {
       row.push_back({short_text(device, waits), Tone::busy});
-      row.push_back(reason.empty() ? Cell("fits", Tone::good) : Cell(reason, Tone::busy));
+      row.push_back(reason.empty()
+                        ? Cell("fits", Tone::good)
+                        : Cell(hindrance.empty() ? reason : std::string(hindrance), Tone::busy));
     } else {
       row.push_back(here ? Cell("holds it", Tone::good) : Cell(reason.empty() ? "open" : reason));
     }
@@ -214,7 +250,7 @@ std::string time_left(const Value& lease, std::string_view field) {
 Facts facts_of(const Value& lease, const Value& why, const DeviceNames& names, const Look& look) {
   Facts facts(look);
   const std::string_view state = lease.text("state");
-  facts.add("asked for", asked_text(lease));
+  facts.add("asked for", asked_text(lease, why));
   facts.add(state == "waiting" ? "waits" : "waited",
             span_text(lease.integer("waited_seconds")) +
                 fmt::format(", since {}", lease.text("queued_at")));
@@ -232,7 +268,8 @@ Facts facts_of(const Value& lease, const Value& why, const DeviceNames& names, c
   if (const Value& device = member(lease, "device"); device.is_object()) {
     facts.add("chosen", policy_text(why));
     const std::int64_t use = lease.integer("use_bytes");
-    facts.add("uses", use > 0 ? rough_memory(use / Memory::kBytesPerMib) + " as measured"
+    facts.add("uses", use > 0 ? rough_memory(use / Memory::kBytesPerMib) + " as measured" +
+                                    above_text(lease)
                               : std::string("nothing that the driver has measured yet"));
     facts.add("isolation", std::string(lease.text("isolation")));
     facts.add("confirm", state == "granted" ? time_left(lease, "confirm_by") : std::string());
@@ -242,7 +279,8 @@ Facts facts_of(const Value& lease, const Value& why, const DeviceNames& names, c
   return facts;
 }
 
-Result<std::string> text_for(Books& books, const Value& lease, const Look& look) {
+Result<std::string> text_for(Books& books, const std::string& asked, const Value& lease,
+                             const Look& look) {
   const std::string id = net::percent_encoded(lease.text("id"));
   TRY(const Value why, books.get("/v1/leases/" + id + "/explain"));
   json::Array devices;
@@ -252,10 +290,10 @@ Result<std::string> text_for(Books& books, const Value& lease, const Look& look)
   const DeviceNames names(devices);
   const std::string_view state = lease.text("state");
   const Tone tone = state == "waiting" ? Tone::busy : Tone::strong;
-  std::string text =
-      toned(wrapped(printable(headline(lease, why, names)), {.width = look.columns, .indent = 2}),
-            tone, look) +
-      "\n\n" + facts_of(lease, why, names, look).take();
+  std::string text = toned(wrapped(printable(headline(asked, lease, why, names)),
+                                   {.width = look.columns, .indent = 2}),
+                           tone, look) +
+                     "\n\n" + facts_of(lease, why, names, look).take();
   const bool ended = member(lease, "ended_at").is_string();
   if (!devices.empty() && !ended) {
     text += "\n" + device_table(lease, devices, names, look);
@@ -263,10 +301,18 @@ Result<std::string> text_for(Books& books, const Value& lease, const Look& look)
   return text + help_text(why, names, look);
 }
 
-// The lease of a job. Errors: conflict, if it has none, with what it waits for instead.
-Result<Value> lease_meant(Books& books, const std::string& id) {
+// What an ID means: a lease; or a job that has none now, because it is held or over.
+struct Meant {
+  std::string id;
+  Value lease;
+  Value job;
+};
+
+Result<Meant> meant_by(Books& books, const std::string& id) {
   if (!books.has_jobs() || !is_job_id(id)) {
-    return find_lease(books, books.full_id(id));
+    TRY(Value lease, find_lease(books, books.full_id(id)));
+    std::string own(lease.text("id"));
+    return Meant{.id = std::move(own), .lease = std::move(lease), .job = {}};
   }
   TRY(const json::Array jobs, find_jobs(books, id));
   if (jobs.size() > 1) {
@@ -274,12 +320,29 @@ Result<Value> lease_meant(Books& books, const std::string& id) {
                                         jobs.size(), jobs.front().text("id")));
   }
   const Value& job = jobs.front();
+  Meant meant{.id = std::string(job.text("id")), .lease = {}, .job = job};
   if (const Value& lease = member(job, "lease"); lease.is_object() && !is_over(job)) {
-    return lease;
+    meant.lease = lease;
   }
+  return meant;
+}
+
+std::string text_of_job(const Value& job, const Look& look) {
   const std::string outcome = outcome_of(job);
-  return Error{ErrorCode::conflict, fmt::format("{} is {}{}", id, job.text("state"),
-                                                outcome.empty() ? "" : ": " + outcome)};
+  const bool over = is_over(job);
+  Facts facts(look);
+  const auto since = seconds_since(job.text("submitted_at"));
+  if (!over && since.has_value()) {
+    facts.add("waits", span_text(*since) + fmt::format(", since {}", job.text("submitted_at")));
+  }
+  facts.add("ended", std::string(job.text("ended_at")));
+  const std::string_view state = job.text("state");
+  const bool is_verb = state == "succeeded" || state == "failed";
+  return toned(wrapped(printable(fmt::format("{} {}{}{}.", job.text("id"), is_verb ? "" : "is ",
+                                             state, outcome.empty() ? "" : ": " + outcome)),
+                       {.width = look.columns, .indent = 2}),
+               over ? Tone::strong : Tone::busy, look) +
+         "\n\n" + facts.take();
 }
 
 ExitCode run_why(const Arguments& arguments, Console& console) {
@@ -290,12 +353,16 @@ ExitCode run_why(const Arguments& arguments, Console& console) {
   Books& books = **opened;
   const std::string format = *arguments.value("--output");
   const auto draw = [&](const Look& look) -> Result<std::string> {
-    TRY(const Value lease, lease_meant(books, arguments.operands().front()));
+    TRY(const Meant meant, meant_by(books, arguments.operands().front()));
+    if (!meant.lease.is_object()) {
+      return format == "table" ? Result<std::string>(text_of_job(meant.job, look))
+                               : text_of(meant.job, format, arguments.has("--watch"));
+    }
     if (format == "table") {
-      return text_for(books, lease, look);
+      return text_for(books, meant.id, meant.lease, look);
     }
     TRY(const Value why,
-        books.get("/v1/leases/" + net::percent_encoded(lease.text("id")) + "/explain"));
+        books.get("/v1/leases/" + net::percent_encoded(meant.lease.text("id")) + "/explain"));
     return text_of(why, format, arguments.has("--watch"));
   };
   const Result<void> shown = show_books(arguments, console, books, draw);

@@ -16,7 +16,8 @@ std::string Book::held_by(const Job& job, bool& never) const {
     const std::vector<const Job*> before = named(id);
     for (const Job* other : before) {
       if (!is_over(other->state)) {
-        return fmt::format("waits for the end of {}", other->id);
+        return fmt::format("waits for the end of {}, which is {}", other->id,
+                           state_name(other->state));
       }
       if (job.rule == AfterRule::ok && other->state != State::succeeded) {
         never = true;
@@ -31,7 +32,8 @@ std::string Book::held_by(const Job& job, bool& never) const {
       going += other->state != State::held && !is_over(other->state) ? 1 : 0;
     }
     if (going >= job.at_once) {
-      return fmt::format("{} of its array go already, which is the limit", going);
+      return fmt::format("its array lets {} go at once, and {} {} for a GPU", job.at_once, going,
+                         going == 1 ? "runs or waits" : "run or wait");
     }
   }
   return {};

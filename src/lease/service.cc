@@ -53,7 +53,7 @@ void Service::flush(Now now) {
 
 void Service::act(const core::Action& action, Now now) {
   if (const auto* notice = std::get_if<core::Notice>(&action)) {
-    on_notice(*notice, now);
+    on_notice(*notice);
     return;
   }
   const auto of = [this](core::WorkloadId id) { return find_mut(engine_->uid(id)); };
@@ -164,12 +164,12 @@ void Service::on_verdict(Lease& lease, core::Outcome outcome, core::Cause cause,
   }
 }
 
-void Service::on_notice(const core::Notice& notice, Now now) {
+void Service::on_notice(const core::Notice& notice) {
   const std::string device = notice.device.is_none() ? "" : engine_->fleet().uuid(notice.device);
   Lease* lease = notice.workload.is_none() ? nullptr : find_mut(engine_->uid(notice.workload));
   std::string_view kind;
   switch (notice.kind) {
-    case core::Notice::Kind::overuse: kind = "overuse"; break;
+    case core::Notice::Kind::overuse: return;  // of the request: check_overuse() knows the limit
     case core::Notice::Kind::foreign_changed: kind = "foreign-changed"; break;
     case core::Notice::Kind::promise_at_risk: kind = "promise-at-risk"; break;
     case core::Notice::Kind::clock_skew: kind = "clock-skew"; break;
@@ -177,7 +177,7 @@ void Service::on_notice(const core::Notice& notice, Now now) {
     case core::Notice::Kind::refused_event: kind = "refused-event"; break;
   }
   std::string text = notice.text;
-  if (text.empty() && notice.bytes != 0) {
+  if (text.empty()) {
     text = fmt::format("{} MiB", Memory::bytes(notice.bytes).ceil_mib());
   }
   if (notice.kind == core::Notice::Kind::clock_skew) {
@@ -188,9 +188,6 @@ void Service::on_notice(const core::Notice& notice, Now now) {
     text = "its samples are stamped in the future; they count as taken now";
   }
   events_.push_back({kind, lease != nullptr ? lease->id : "", device, std::move(text)});
-  if (notice.kind == core::Notice::Kind::overuse && lease != nullptr) {
-    note_overuse(*lease, now);
-  }
 }
 
 // Nothing is granted before the machine was seen, while nothing can be written down, and while no
@@ -235,7 +232,10 @@ std::string Service::held_because() const {
     return "nothing is granted: the journal cannot be written";
   }
   if (!reconciled_) {
-    return "nothing is granted yet: the daemon starts and has not seen the devices";
+    return why_down_.empty()
+               ? "nothing is granted yet: the daemon starts and has not seen the devices"
+               : "nothing is granted: the daemon has not seen the devices since its start (" +
+                     why_down_ + ")";
   }
   return "nothing is granted: no source of measurements answers" +
          (why_down_.empty() ? std::string() : " (" + why_down_ + ")");

@@ -230,6 +230,8 @@ class Service {
   bool writable() const { return writable_; }
   bool reconciled() const { return reconciled_; }
   bool ready() const { return reconciled_ && writable_; }
+  // Why nothing at all is granted; empty when that is not so.
+  std::string held_because() const;
 
   // --- questions -----------------------------------------------------------------------------
   const Lease* find(std::string_view id) const;
@@ -278,7 +280,7 @@ class Service {
   void on_verdict(Lease& lease, core::Outcome outcome, core::Cause cause, Now now);
   template <typename Each>
   void each_on(std::string_view uuid, const Each& each);  // leases that hold on the device
-  void on_notice(const core::Notice& notice, Now now);
+  void on_notice(const core::Notice& notice);
   void set_hold(Now now);
 
   // leases
@@ -304,8 +306,6 @@ class Service {
   void supersede(const Party& party, std::string_view prefix, std::string_view key, Now now);
   void renewed(Lease& lease, Now now);
   Reason waiting_reason(core::Cause cause) const;
-  // Why nothing at all is granted; empty when that is not so.
-  std::string held_because() const;
   void refresh_reasons(Now now);
   void fill_grant(Lease& lease);
   void due(Lease& lease, Now now);
@@ -319,6 +319,7 @@ class Service {
   void put_node(core::Node node, Now now);
   void observe_device(const gpu::DeviceReport& report, Now now);
   void lose_device(const std::string& uuid, std::string_view why, Now now);
+  void check_overuse(const std::string& uuid, Now now);
   void note_overuse(Lease& lease, Now now);
   void check_ends(Now now);
   void end_without_processes(Lease& lease, Now now);
@@ -347,6 +348,7 @@ class Service {
   // Have no living confirmed process (it ended, or a cgroup or pod was confirmed), but had others:
   // nobody tells of the end of those, so samples look.
   std::set<std::uint64_t> peopled_;
+  std::map<std::string, std::map<std::uint64_t, std::int64_t>> overusing_;  // told, by device
   std::set<std::uint64_t> ended_;  // oldest first
   std::set<std::uint64_t> live_;
   std::uint64_t next_number_ = 1;

@@ -86,7 +86,6 @@ Device Service::device_row(const core::Node& node, const core::Device& device, N
   row.foreign_mib = Memory::bytes(book.foreign).ceil_mib();
   row.committed_mib = Memory::bytes(book.committed()).ceil_mib();
   row.headroom_mib = Memory::bytes(face.headroom).floor_mib();
-  row.promised_mib = Memory::bytes(book.requests).ceil_mib();
   row.attributed = book.attributed;
   if (const auto seen = seen_.find(device.uuid); seen != seen_.end()) {
     if (seen->second.report.used.has_value()) {
@@ -108,6 +107,8 @@ Device Service::device_row(const core::Node& node, const core::Device& device, N
       row.leases.push_back(lease);
     }
   }
+  // While work leaves for other work, both are in the books; one of them has the room.
+  row.promised_mib = Memory::bytes(std::min(book.requests, book.usable)).ceil_mib();
   return row;
 }
 

@@ -30,6 +30,31 @@ constexpr std::uint64_t kNumbersAhead = 64;
 
 }  // namespace
 
+namespace {
+
+// The field of the request that can never be served.
+std::string field_of(core::Cause cause, const core::DeviceAsk& gpu) {
+  using core::Cause;
+  switch (cause) {
+    case Cause::no_node_matches:
+    case Cause::no_devices: return "node";
+    case Cause::type_mismatch: return "models";
+    case Cause::uuid_mismatch: return "devices";
+    case Cause::insufficient_devices: return "count";
+    case Cause::over_limit:
+    case Cause::unknown_queue: return "queue";
+    case Cause::insufficient_node_resource:
+    case Cause::exceeds_fleet: return "cpu_milli";
+    default: break;
+  }
+  return gpu.kind == core::AskKind::mig        ? "mig_profile"
+         : gpu.kind == core::AskKind::whole    ? "exclusive"
+         : gpu.kind == core::AskKind::fraction ? "fraction"
+                                               : "memory";
+}
+
+}  // namespace
+
 // Of a lease that the engine just called impossible.
 Refusal Service::never(const Lease& lease) const {
   const Result<core::Verdict> verdict = engine_->explain(lease.id, core::Engine::Detail::in_short);
@@ -48,11 +73,19 @@ Refusal Service::never(const Lease& lease) const {
   }
   refusal.reason = never_reason_of(verdict->cause);
   refusal.largest_mib = largest;
-  refusal.value = lease.ask.gpu().kind == core::AskKind::memory
-                      ? fmt::format("{} MiB", lease.ask.gpu().mib)
-                      : std::string();
   refusal.message = verdict->summary;
-  refusal.hint = largest > 0
+  refusal.field = field_of(verdict->cause, lease.ask.gpu());
+  if (refusal.field == "cpu_milli" && std::ranges::any_of(nodes_, [&](const auto& node) {
+        return node.second.cpu >= lease.ask.request.cpu();
+      })) {
+    refusal.field = "ram_mib";
+  }
+  refusal.value = refusal.field == "memory"  ? fmt::format("{} MiB", lease.ask.gpu().mib)
+                  : refusal.field == "count" ? std::to_string(lease.ask.gpu().count)
+                  : refusal.field == "queue" ? lease.ask.queue
+                                             : std::string();
+  const bool less_would_do = verdict->cause == core::Cause::largest_device_too_small && largest > 0;
+  refusal.hint = less_would_do
                      ? fmt::format(
                            "do not retry: ask for at most {} MiB, or set wait_for_hardware to "
                            "wait for other devices",

@@ -42,18 +42,21 @@ void Service::put_node(core::Node node, Now now) {
 void Service::observe(const gpu::Report& report, Now now) {
   run(core::TimeReached{}, now);  // samples grow old also where a report brings nothing new
   if (!report.up) {
-    why_down_ = report.why_down;
-    if (source_up_) {
-      source_up_ = false;
+    if (source_up_ || why_down_.empty()) {
       events_.push_back({"source-down", "", "", report.why_down});
     }
+    source_up_ = false;
+    why_down_ = report.why_down;
     set_hold(now);
     check_ends(now);
     return;
   }
   if (!source_up_) {
-    events_.push_back({"source-up", "", "", fmt::format("{} devices", report.devices.size())});
+    const std::size_t count = report.devices.size();
+    events_.push_back(
+        {"source-up", "", "", fmt::format("{} device{}", count, count == 1 ? "" : "s")});
   }
+  why_down_.clear();
   merge_nodes(report, now);
   for (const gpu::DeviceReport& device : report.devices) {
     observe_device(device, now);
@@ -167,6 +170,38 @@ void Service::observe_device(const gpu::DeviceReport& report, Now now) {
   seen.present = true;
   seen.sampled = true;
   run(observation(seen), now);
+  check_overuse(uuid, now);
+}
+
+// Each crossing of a limit is told once. Between request and limit use is a burst (bursts.cc).
+void Service::check_overuse(const std::string& uuid, Now now) {
+  std::map<std::uint64_t, std::int64_t> over;  // bytes above the limit by lease
+  const core::DeviceId device = engine_->fleet().find_device(uuid);
+  if (device.is_none()) {
+    return;
+  }
+  for (const core::Holding& holding : engine_->ledger().book(device).holdings) {
+    const Lease* lease = find(engine_->uid(holding.workload));
+    if (lease == nullptr || !holds(lease->state)) {
+      continue;
+    }
+    for (const Held& held : lease->devices) {
+      const std::int64_t limit = Memory::mib(held.limit_mib).in_bytes();
+      if (held.uuid == uuid && holding.measured > limit) {
+        over.emplace(lease->number, holding.measured - limit);
+      }
+    }
+  }
+  for (const auto& [number, bytes] : over) {
+    if (!overusing_[uuid].contains(number)) {
+      Lease& lease = leases_.at(number);
+      events_.push_back({"overuse", lease.id, uuid,
+                         fmt::format("{} MiB above its limit", Memory::bytes(bytes).ceil_mib())});
+      note_overuse(lease, now);
+    }
+  }
+  overusing_[uuid] = std::move(over);
+  flush(now);
 }
 
 core::DeviceObserved Service::observation(const Seen& seen) {
@@ -211,12 +246,6 @@ void Service::lose_device(const std::string& uuid, std::string_view why, Now now
 }
 
 void Service::note_overuse(Lease& lease, Now now) {
-  const bool within_limit =
-      !lease.devices.empty() &&
-      use_bytes(lease) <= Memory::mib(lease.devices.front().limit_mib).in_bytes();
-  if (within_limit) {
-    return;  // a burst, which bursts.cc looks after
-  }
   if (config_.overuse == OverusePolicy::block) {
     for (const Held& held : lease.devices) {
       if (!drained_.contains(held.uuid)) {

@@ -3,7 +3,8 @@
 
 Every block ```console is carried out in one empty folder, from the top of the page down. A line `$ command` goes to
 bash, `> ` lines continue it; the lines below are what it must print, where … stands for anything, and a line of … alone
-for any lines. A command that ends in & runs until the page ends; a daemon among them is waited for.
+for any lines. `export` holds for what follows. A command that ends in & runs until the page ends; a daemon among them is
+waited for.
 """
 
 import os
@@ -74,11 +75,17 @@ def run_page(page):
         }
         for command, expected in examples(page.read_text(encoding="utf-8")):
             count += 1
+            if command.startswith("export "):
+                words = subprocess.run(["bash", "-c", command + "; env -0"], cwd=folder, env=environment,
+                                       stdout=subprocess.PIPE, text=True, check=True).stdout
+                environment = dict(word.split("=", 1) for word in words.split("\0") if word)
+                continue
             if command.endswith("&"):
                 log = open(Path(folder) / f"background-{count}.log", "w", encoding="utf-8")
                 words = ["bash", "-c", "exec " + command[:-1]]
                 background.append(subprocess.Popen(words, cwd=folder, env=environment, stdout=log, stderr=log))
-                wait_for_daemon(f"{folder}/berth.sock")
+                listens = re.search(r"--listen unix:(\S+)", command)
+                wait_for_daemon(f"{folder}/{listens[1] if listens else 'berth.sock'}")
                 continue
             done = subprocess.run(
                 ["bash", "-c", command],

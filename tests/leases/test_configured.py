@@ -65,6 +65,17 @@ class Block(BerthTest):
         self.berth.advance(5)
         self.assertTrue(self.berth.device(uuid)["eligible"], "undrained it stays open")
 
+    def test_leases_B29_a_burst_is_no_overuse_and_what_goes_beyond_the_limit_is(self):
+        process = self.process()
+        lease = self.berth.running(process.pid, memory=4000, memory_limit=8000)
+        uuid = lease["device"]["uuid"]
+        for used, told, blocked in ((7000, 0, 0), (9000, 1, 1), (9500, 1, 1), (7000, 1, 1), (9000, 2, 1)):
+            with self.subTest(used=used):
+                self.berth.simulate(uuid, used_mib=used, processes=[{"pid": process.pid, "used_mib": used}])
+                self.assertEqual(self.berth.metric('berth_events_total{kind="overuse"}'), told)
+                self.assertEqual(self.berth.metric('berth_events_total{kind="device-blocked"}'), blocked)
+        self.assertIn("overuse", self.daemon.said())
+
 
 class Kill(BerthTest):
     config = "overuse: kill\nevictions: {grace: 20s}\n"

@@ -102,11 +102,20 @@ class OnATerminal(RunTest):
     def test_the_line_of_a_waiter_is_written_over_and_goes(self):
         holder = self.start_holder()
         t = self.terminal
-        t.type(f"{BERTH} run --gpu-memory 4Gi -- echo started\n")
+        t.type(f"TERM=xterm {BERTH} run --gpu-memory 4Gi -- echo started\n")
         t.expect(r"\rberth run: waiting, place 1 of 1")
         t.expect(r"\rberth run: waiting, place 1 of 1")
         holder.terminate()
         t.expect(r"\r\x1b\[Kberth run: GPU \d of .* after \d+s\r\n")
+        t.expect("started")
+
+    def test_on_a_dumb_terminal_nothing_is_written_over(self):
+        holder = self.start_holder()
+        t = self.terminal
+        t.type(f"{BERTH} run --gpu-memory 4Gi -- echo started\n")
+        t.expect(r"\nberth run: waiting, place 1 of 1[^\x1b]*\r\n")
+        holder.terminate()
+        t.expect(r"^berth run: GPU \d of .* after \d+s\r\n")
         t.expect("started")
 
     def test_ctrl_c_while_it_waits_leaves_the_queue(self):

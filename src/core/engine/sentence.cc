@@ -4,11 +4,20 @@
 #include <tuple>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/printable.h"
 #include "core/engine/sentence_words.h"
 
 namespace berth::core {
+
+namespace {
+
+std::string any_of(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
+}  // namespace
 
 const DeviceAsk* largest_ask(const Shape& shape) {
   const DeviceAsk* largest = nullptr;
@@ -127,11 +136,13 @@ std::string Sentence::of_kinds() const {
     case Cause::no_such_profile:
       return fmt::format("{} no instance of that profile ({})", has, example("is another one"));
     case Cause::type_mismatch:
-      return fmt::format("{} no {} ({})", has, named(engine_.pool_names_[entry_.pool.index()]),
+      return fmt::format("{} no {} ({})", has,
+                         named(ask_ == nullptr ? "" : any_of(ask_->filter.models)),
                          example("is another model"));
     case Cause::uuid_mismatch:
       return fmt::format("{} none of the devices that it may use: {} ({})", has,
-                         named(engine_.pool_names_[entry_.pool.index()]), their_names());
+                         named(ask_ == nullptr ? "" : any_of(ask_->filter.use_uuids)),
+                         their_names());
     case Cause::replicas_unknown:
       return fmt::format("{} not say into how many parts a GPU is divided, at least 2 ({})",
                          those("does", "do"), their_names());
@@ -222,9 +233,11 @@ std::string Sentence::insufficient_node_resource() const {
       best = room;
     }
   }
-  const std::string asked =
-      fmt::format("needs {} CPU cores and {} MiB of memory on one node", cores_text(shape_.cpu),
-                  Memory::bytes(shape_.ram).ceil_mib());
+  const std::string cores = fmt::format("{} CPU cores", cores_text(shape_.cpu));
+  const std::string memory = fmt::format("{} MiB of memory", Memory::bytes(shape_.ram).ceil_mib());
+  const std::string asked = fmt::format("needs {}{}{} on one node", shape_.cpu > 0 ? cores : "",
+                                        shape_.cpu > 0 && shape_.ram > 0 ? " and " : "",
+                                        shape_.ram > 0 || shape_.cpu <= 0 ? memory : "");
   if (!best.has_value()) {
     return fmt::format("{}; no node of {} has both", asked, engine_.fleet.present_nodes());
   }

@@ -83,6 +83,10 @@ class Sentence {
   std::string their_names() const;
   // "n0/GPU-1 is cordoned" of one device that says so; only the names of nodes when none is found.
   std::string example(std::string_view predicate) const;
+  // "all 2 GPUs that it may use are drained (n0/GPU-1 and 1 more)".
+  std::string devices_that_are(std::string_view what) const;
+  // How the devices of a node that it may use are, where they do not serve: "2 drained, 1 in use".
+  std::string tally(NodeId node) const;
   std::string where(NodeId node, DeviceId device) const;
   std::string name_of(NodeId node) const;
   std::string needs() const;

@@ -112,7 +112,7 @@ std::vector<Case> of_nodes() {
          w.submit("x", some());
        }},
       {Cause::insufficient_node_resource,
-       "needs 6 CPU cores and 0 MiB of memory on one node; n0 comes nearest with 2.500 cores and "
+       "needs 6 CPU cores on one node; n0 comes nearest with 2.500 cores and "
        "65536 MiB free",
        [](World& w) {
          w.apply(NodeUpserted{node_of("n0", 0)});
@@ -120,7 +120,7 @@ std::vector<Case> of_nodes() {
          w.submit_cpu("x", 6000);
        }},
       {Cause::exceeds_fleet,
-       "needs 9 CPU cores and 0 MiB of memory on one node; n0 comes nearest with 8 cores and 65536 "
+       "needs 9 CPU cores on one node; n0 comes nearest with 8 cores and 65536 "
        "MiB in all",
        [](World& w) {
          w.apply(NodeUpserted{node_of("n0", 0)});
@@ -167,7 +167,7 @@ std::vector<Case> of_kinds_of_devices() {
          w.submit("x", ask);
        }},
       {Cause::uuid_mismatch,
-       "needs 4096 MiB on one GPU; the 1 node has none of the devices that it may use: gpu=GPU-7 "
+       "needs 4096 MiB on one GPU; the 1 node has none of the devices that it may use: GPU-7 "
        "(n0)",
        [](World& w) {
          w.apply(NodeUpserted{node_of("n0", 1)});
@@ -216,15 +216,14 @@ std::vector<Case> of_kinds_of_devices() {
 std::vector<Case> of_states_of_devices() {
   return {
       {Cause::device_unhealthy,
-       "needs 4096 MiB on one GPU; the 1 node has no healthy device left for it (n0/GPU-n00 is "
-       "unhealthy)",
+       "needs 4096 MiB on one GPU; the only GPU that it may use is unhealthy (n0/GPU-n00)",
        [](World& w) {
          w.apply(
              NodeUpserted{changed([](Node&, Device& d) { d.health = DeviceHealth::unhealthy; })});
          w.submit("x", some());
        }},
       {Cause::device_cordoned,
-       "needs 4096 MiB on one GPU; the 1 node has no device open for it (n0/GPU-n00 is cordoned)",
+       "needs 4096 MiB on one GPU; the only GPU that it may use is drained (n0/GPU-n00)",
        [](World& w) {
          w.apply(NodeUpserted{changed([](Node&, Device& d) { d.cordoned = true; })});
          w.submit("x", some());
@@ -242,6 +241,26 @@ std::vector<Case> of_states_of_devices() {
              .workload = Workload::task("peer", Request::create(spec).value(), options),
              .node = "n0",
              .shares = {{.uuid = "GPU-n00", .request_mib = 1, .limit_mib = 1}}});
+         w.submit("x", some());
+       }},
+      {Cause::device_cordoned,
+       "needs 4096 MiB on one GPU; all 3 GPUs that it may use are drained (n0/GPU-n00 and 2 more)",
+       [](World& w) {
+         Node node = node_of("n0", 3);
+         for (Device& device : node.devices) {
+           device.cordoned = true;
+         }
+         w.apply(NodeUpserted{node});
+         w.submit("x", some());
+       }},
+      {Cause::device_cordoned,
+       "needs 4096 MiB on one GPU; of 2 GPUs that it may use 1 is drained (n0/GPU-n01), and no "
+       "other takes it",
+       [](World& w) {
+         Node node = node_of("n0", 2);
+         node.devices[0].health = DeviceHealth::unhealthy;
+         node.devices[1].cordoned = true;
+         w.apply(NodeUpserted{node});
          w.submit("x", some());
        }},
       {Cause::stale_observation,
@@ -268,14 +287,14 @@ std::vector<Case> of_states_of_devices() {
          w.submit("x", DeviceAsk::fraction_nano(10'000));
        }},
       {Cause::device_exclusive,
-       "needs 4096 MiB on one GPU; the 1 node has no device that may be shared (n0/GPU-n00 is held "
+       "needs 4096 MiB on one GPU; the 1 node has no GPU that may be shared (n0/GPU-n00 is held "
        "by big)",
        [](World& w) {
          w.apply(NodeUpserted{node_of("n0", 1)});
          w.submit("big", DeviceAsk::whole_devices(1));
          w.submit("x", some());
        }},
-      {Cause::device_exclusive, "needs one whole GPU; the best node has 0 free (n0)",
+      {Cause::device_exclusive, "needs one whole GPU; n0 has 0 such GPUs free, 1 in use",
        [](World& w) {
          w.apply(NodeUpserted{node_of("n0", 1)});
          w.submit("a", some());
@@ -353,7 +372,7 @@ std::vector<Case> of_room() {
          w.submit("x", DeviceAsk::memory_mib(14'000));
        }},
       {Cause::insufficient_memory,
-       "needs 4096 MiB on one GPU; none of the 1 device it may use has memory free (n0)",
+       "needs 4096 MiB on one GPU; the only GPU that it may use has no memory free (n0)",
        [](World& w) {
          w.apply(NodeUpserted{node_of("n0", 1)});
          w.submit("a", DeviceAsk::memory_mib(16'384));
@@ -361,7 +380,7 @@ std::vector<Case> of_room() {
        }},
       {Cause::limit_overcommit,
        "needs 4096 MiB on one GPU; its limit is 16384 MiB; limits on n0/GPU-n00 sum to 20000 of at "
-       "most 32768 MiB",
+       "most 32768 MiB, where one of 12768 MiB would fit",
        [](World& w) {
          w.apply(NodeUpserted{node_of("n0", 1)});
          w.submit("a", limited(1000, 10'000));
@@ -374,7 +393,8 @@ std::vector<Case> of_room() {
 // Devices that are too few, or not the right ones together.
 std::vector<Case> of_several_devices() {
   return {
-      {Cause::insufficient_devices, "needs 2 whole GPUs of one node; the best node has 1 free (n0)",
+      {Cause::insufficient_devices,
+       "needs 2 whole GPUs of one node; n0 has 1 such GPU free, 1 in use",
        [](World& w) {
          w.apply(NodeUpserted{node_of("n0", 2)});
          w.submit("a", DeviceAsk::whole_devices(1));

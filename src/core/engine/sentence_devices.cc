@@ -21,10 +21,8 @@ std::string Sentence::of_devices() const {
     case Cause::no_usable_memory:
       return fmt::format("{} no device of known and usable memory ({})", no_such,
                          example("has none"));
-    case Cause::device_unhealthy:
-      return fmt::format("{} no healthy device left for it ({})", no_such, example("is unhealthy"));
-    case Cause::device_cordoned:
-      return fmt::format("{} no device open for it ({})", no_such, example("is cordoned"));
+    case Cause::device_unhealthy: return devices_that_are("unhealthy");
+    case Cause::device_cordoned: return devices_that_are("drained");
     case Cause::device_held_by_peer:
       return fmt::format("{} no device left for it ({})", no_such,
                          example("is held by another scheduler"));
@@ -115,7 +113,7 @@ std::string Sentence::device_exclusive() const {
   const std::string holder =
       holdings.empty() ? "" : named(engine_.entries_[holdings[0].workload.index()].uid, 32);
   return fmt::format(
-      "{} no device that may be shared ({} is held by {}{})", those("has", "have"),
+      "{} no GPU that may be shared ({} is held by {}{})", those("has", "have"),
       where(device->node, device->id),
       holdings.size() > 1 ? plural(std::ssize(holdings), "workload") + " such as " : "", holder);
 }
@@ -167,9 +165,10 @@ std::string Sentence::insufficient_memory() const {
   }
   const Verdict::Devices& devices = *verdict_.devices;
   if (devices.largest_free_mib == 0) {
-    return fmt::format("none of the {} it may use has memory free ({})",
-                       devices.scanned == 1 ? "1 device" : plural(devices.scanned, "device"),
-                       their_names());
+    return devices.scanned == 1
+               ? fmt::format("the only GPU that it may use has no memory free ({})", their_names())
+               : fmt::format("none of the {} GPUs that it may use has memory free ({})",
+                             devices.scanned, their_names());
   }
   const std::string largest =
       fmt::format("{} MiB ({}/{})", devices.largest_free_mib, named(devices.largest_free_node),
@@ -189,10 +188,13 @@ std::string Sentence::limit_overcommit() const {
     return "";
   }
   const std::int64_t limits = engine_.ledger.book(device->id).limits;
-  return fmt::format(
+  const std::string text = fmt::format(
       "its limit is {} MiB; limits on {} sum to {} of at most {} MiB", mib(device->need.limit),
       where(device->node, device->id), mib(limits),
       mib(limit_ceiling(device->face.usable, engine_.ledger.rules().limit_overcommit_percent)));
+  return device->face.limit_room < device->need.request
+             ? text
+             : fmt::format("{}, where one of {} MiB would fit", text, mib(device->face.limit_room));
 }
 
 std::string Sentence::insufficient_devices() const {
@@ -214,10 +216,98 @@ std::string Sentence::insufficient_devices() const {
     return fmt::format("no node has devices enough for its {} ({} has {})",
                        plural(std::ssize(shape_.gpu_containers), "container"), name_of(best), most);
   }
-  return never ? fmt::format("no node has more than {} ({})", plural(most, "such device"),
-                             name_of(best))
-               : fmt::format("the best node has {} free ({}){}", most, name_of(best),
-                             work_that_stays());
+  if (never) {
+    return fmt::format("no node has more than {} ({})", plural(most, "such device"), name_of(best));
+  }
+  const std::string rest = tally(best);
+  return engine_.fleet.present_nodes() == 1
+             ? fmt::format("{} has {} free{}{}{}", name_of(best), plural(most, "such GPU"),
+                           rest.empty() ? "" : ", ", rest, work_that_stays())
+             : fmt::format("the best node has {} free ({}{}{}){}", most, name_of(best),
+                           rest.empty() ? "" : ": ", rest, work_that_stays());
+}
+
+namespace {
+
+// As in "2 drained", "1 too full".
+std::string_view state_word(Cause cause) {
+  switch (cause) {
+    case Cause::device_unhealthy: return "unhealthy";
+    case Cause::device_cordoned: return "drained";
+    case Cause::device_held_by_peer: return "held by another scheduler";
+    case Cause::stale_observation: return "without a fresh sample";
+    case Cause::no_usable_memory: return "of unknown memory";
+    case Cause::device_exclusive: return "in use";
+    case Cause::foreign_use: return "with foreign use";
+    case Cause::device_cap: return "with as many grants as may be";
+    case Cause::compute_mode_conflict: return "shared in another mode";
+    case Cause::insufficient_compute: return "without the compute";
+    case Cause::insufficient_memory: return "too full";
+    case Cause::limit_overcommit: return "with too many limits";
+    default: return "not open";
+  }
+}
+
+}  // namespace
+
+std::string Sentence::tally(NodeId node) const {
+  if (ask_ == nullptr) {
+    return "";
+  }
+  const Node& is = engine_.fleet.node(node);
+  std::map<Cause, int> counts;
+  for (std::size_t place = 0; place < is.devices.size(); ++place) {
+    const Device& device = is.devices[place];
+    if (static_refusal(*ask_, is, device) != Cause::none) {
+      continue;
+    }
+    const DeviceNeed need =
+        need_on(*ask_, device.usable_mib(), is.gpu_replicas, shape_.terms.device_cap);
+    const Cause cause = device_refusal(need, engine_.ledger.faces(node)[place]);
+    counts[cause] += cause == Cause::none ? 0 : 1;
+  }
+  std::string text;
+  for (const auto& [cause, count] : counts) {
+    if (count > 0) {
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, state_word(cause));
+    }
+  }
+  return text;
+}
+
+std::string Sentence::devices_that_are(std::string_view what) const {
+  std::vector<std::string> such;
+  std::size_t all = 0;
+  for (const NodeId node : saying_) {
+    const Node& is = engine_.fleet.node(node);
+    const std::vector<DeviceId>& ids = engine_.fleet.devices_of(node);
+    for (std::size_t place = 0; place < ids.size(); ++place) {
+      if (ask_ == nullptr || static_refusal(*ask_, is, is.devices[place]) != Cause::none) {
+        continue;
+      }
+      ++all;
+      if (engine_.ledger.faces(node)[place].blocked == verdict_.cause) {
+        such.push_back(where(node, ids[place]));
+      }
+    }
+  }
+  if (such.empty()) {
+    return fmt::format("{} no GPU that is not {} ({})", those("has", "have"), what, their_names());
+  }
+  std::string names = such.front();
+  if (such.size() == 2) {
+    names += " and " + such.back();
+  } else if (such.size() > 2) {
+    names += fmt::format(" and {} more", such.size() - 1);
+  }
+  if (all == 1) {
+    return fmt::format("the only GPU that it may use is {} ({})", what, names);
+  }
+  return such.size() == all
+             ? fmt::format("{} GPUs that it may use are {} ({})",
+                           all == 2 ? std::string("both") : fmt::format("all {}", all), what, names)
+             : fmt::format("of {} GPUs that it may use {} {} {} ({}), and no other takes it", all,
+                           such.size(), such.size() == 1 ? "is" : "are", what, names);
 }
 
 // Who stands on the nodes that would do and may not be asked to leave: a wait for several whole

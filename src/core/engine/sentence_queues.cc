@@ -74,10 +74,15 @@ std::string Sentence::over_quota() const {
                   amount(no.need), named(dimension, 40));
   const std::string queue = named(tree.name(no.queue), 40);
   if (no.cause == Cause::non_preemptible_over_quota) {
-    return fmt::format(
-        "{}; queue {} deserves {} and {} of that cannot be taken back; with preemptible: true it "
-        "could start beyond that",
-        asks, queue, amount(no.bound), amount(no.used));
+    const std::string_view help = "as preemptible work it could start beyond that";
+    return no.need > no.bound
+               ? fmt::format(
+                     "{}; queue {} deserves {}, the most for work that is not preemptible; {}",
+                     asks, queue, amount(no.bound), help)
+               : fmt::format(
+                     "{}; of the {} that queue {} deserves, work that is not preemptible "
+                     "holds {}; {}",
+                     asks, amount(no.bound), queue, amount(no.used), help);
   }
   if (no.queue == kRootQueue) {
     return fmt::format("{}; of {} others hold or keep {}", asks, amount(no.bound), amount(no.used));
@@ -202,11 +207,13 @@ std::string Sentence::preempting() const {
     }
   }
   std::ranges::sort(leaving);
-  return leaving.empty() ? ""
-                         : fmt::format("has its place on {} as soon as {} {} gone ({})",
-                                       plural(std::ssize(nodes), "node"),
-                                       plural(std::ssize(leaving), "workload"),
-                                       leaving.size() == 1 ? "is" : "are", listed(leaving));
+  return leaving.empty()
+             ? ""
+             : fmt::format(
+                   "has its place on {} as soon as {} {} gone, which {} to leave",
+                   nodes.size() == 1 ? name_of(nodes.front()) : plural(std::ssize(nodes), "node"),
+                   listed(leaving), leaving.size() == 1 ? "is" : "are",
+                   leaving.size() == 1 ? "has" : "have");
 }
 
 // The first group that lacks members, by its own numbers; of a gang with one group those of all.

@@ -10,6 +10,17 @@ std::string named(std::string_view text, std::size_t most) {
   return shortened(printable(text), most);
 }
 
+namespace {
+
+// Thousandths as a decimal: "0.5", "12".
+std::string decimal_text(std::int64_t thousandths) {
+  std::string text = fmt::format("{}.{:03}", thousandths / 1000, thousandths % 1000);
+  text.erase(text.find_last_not_of('0') + 1);
+  return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+}
+
+}  // namespace
+
 std::int64_t mib(std::int64_t bytes) { return Memory::bytes(bytes).floor_mib(); }
 
 std::string amount_text(const DeviceAsk& ask) {
@@ -20,8 +31,7 @@ std::string amount_text(const DeviceAsk& ask) {
     case AskKind::memory:
       return ask.count == 1 ? fmt::format("{} MiB on one GPU", ask.mib)
                             : fmt::format("{} MiB on each of {} GPUs", ask.mib, ask.count);
-    case AskKind::fraction:
-      return fmt::format("{}.{:03} %{}", ask.nano / 10'000'000, ask.nano / 10'000 % 1000, many);
+    case AskKind::fraction: return fmt::format("{} %{}", decimal_text(ask.nano / 10'000), many);
     case AskKind::replica: return "one replica part of a GPU";
     case AskKind::whole:
       return ask.count == 1 ? std::string("one whole GPU")
@@ -69,9 +79,7 @@ std::string quota_text(std::int64_t amount, std::string_view dimension) {
   if (!dimension.ends_with("/devices")) {
     return fmt::format("{}", amount);
   }
-  std::string text = fmt::format("{}.{:03}", amount / 1000, amount % 1000);
-  text.erase(text.find_last_not_of('0') + 1);
-  return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+  return decimal_text(amount);
 }
 
 std::string plural(std::int64_t count, std::string_view one) {

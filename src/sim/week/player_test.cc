@@ -83,7 +83,7 @@ TEST(Week, TheLongestWaitsCarryTheirVerdicts) {
   EXPECT_EQ(queue.longest[0].wait(), Duration(15 * kHour));
   EXPECT_TRUE(queue.longest[0].started);
   EXPECT_THAT(queue.longest[0].sentence,
-              testing::HasSubstr("needs one whole GPU; the best node has 0 free (n0)"));
+              testing::HasSubstr("needs one whole GPU; n0 has 0 such GPUs free, 1 in use"));
   EXPECT_THAT(queue.longest[0].sentence, testing::Not(testing::HasSubstr("GPU-")));
   EXPECT_TRUE(queue.longest[0].asked_at.has_value());
 }
