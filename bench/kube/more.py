@@ -1,14 +1,17 @@
 """The measurements beside the burst: start, idle, failover, the webhook."""
 
+import contextlib
 import http.client
 import json
 import ssl
+import subprocess
 import threading
 import time
 import urllib.parse
 import uuid
 
-from cluster import objects
+from cluster import ControlPlane, objects
+from cluster.control_plane import free_port
 
 from measure import Bench, percentile
 
@@ -98,6 +101,23 @@ def review(number):
         "uid": str(uuid.uuid4()), "kind": {"group": "", "version": "v1", "kind": "Pod"},
         "resource": {"group": "", "version": "v1", "resource": "pods"}, "namespace": "default", "name": pod["metadata"]["name"],
         "operation": "CREATE", "userInfo": {"username": "tenant"}, "object": pod, "dryRun": False}}
+
+
+@contextlib.contextmanager
+def own_webhook(program):
+    """The URL of a webhook beside a control plane of its own. Nobody else asks it: the load alone is measured."""
+    address = f"127.0.0.1:{free_port()}"
+    with ControlPlane() as plane:
+        running = subprocess.Popen([program, "webhook", "--kubeconfig", str(plane.kubeconfig("webhook")), "--listen", address],
+                                   stderr=subprocess.PIPE, text=True)
+        try:
+            while "listening" not in (said := running.stderr.readline()):
+                if not said:
+                    raise AssertionError(f"berth webhook ended with {running.wait()}")
+            yield f"https://{address}/mutate"
+        finally:
+            running.terminate()
+            running.communicate()
 
 
 def webhook_p99_ms(url, per_second=200, seconds=20, connections=8):
