@@ -37,20 +37,19 @@ class Wire {
  public:
   explicit Wire(std::unique_ptr<kube::Client> client) : client_(std::move(client)) {}
 
-  Result<Reply> get(std::string path) {
+  Result<Reply> get(std::string path, kube::Retry retry = kube::Retry::idempotent) {
     std::optional<Result<Reply>> result;
-    client_->call({.path = std::move(path), .retry = kube::Retry::idempotent},
-                  [&](const kube::Answer& answer) {
-                    if (answer.outcome != kube::Outcome::answered) {
-                      const std::string trouble = client_->trouble();
-                      result = Error{ErrorCode::unavailable,
-                                     trouble.empty() ? std::string(answer.problem) : trouble};
-                      return;
-                    }
-                    result = Reply{.status = answer.status,
-                                   .body = std::string(answer.body),
-                                   .words = answer.ok() ? "" : kube::describe(answer)};
-                  });
+    client_->call({.path = std::move(path), .retry = retry}, [&](const kube::Answer& answer) {
+      if (answer.outcome != kube::Outcome::answered) {
+        const std::string trouble = client_->trouble();
+        result =
+            Error{ErrorCode::unavailable, trouble.empty() ? std::string(answer.problem) : trouble};
+        return;
+      }
+      result = Reply{.status = answer.status,
+                     .body = std::string(answer.body),
+                     .words = answer.ok() ? "" : kube::describe(answer)};
+    });
     while (!result.has_value()) {
       client_->turn(Duration(1'000));
     }
@@ -106,8 +105,10 @@ class ClusterBooks : public Books {
  private:
   Result<Reply> ask_scheduler(const std::string& target) {
     const auto [space, service] = face_of_scheduler();
+    // Where it does not answer, the pods do: nobody waits for it.
     return wire_.get(
-        fmt::format("/api/v1/namespaces/{}/services/{}/proxy{}", space, service, target));
+        fmt::format("/api/v1/namespaces/{}/services/{}/proxy{}", space, service, target),
+        kube::Retry::never);
   }
 
   // A refusal of the scheduler has our form; one of the API server is a Status.

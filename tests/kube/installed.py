@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("BERTH_BIN_DIR", ROOT / "build" / "bin"))
 sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 
-from cluster import box  # noqa: E402
+from cluster import box, objects  # noqa: E402
 from cluster.control_plane import free_port  # noqa: E402
 
 
@@ -67,10 +67,19 @@ class Installed:
         self.plane.ready(name, lambda: self.answers(port))
 
     def lead_service_to_scheduler(self):
-        """What kube-controller-manager would do: the service's endpoint. The API server proxies to it."""
-        subset = {"addresses": [{"ip": box.ADDRESS}], "ports": [{"name": "http", "port": self.port}]}
-        self.plane.admin.create("/api/v1/namespaces/berth-system/endpoints", {
-            "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "berth-scheduler"}, "subsets": [subset]})
+        """The service's endpoint, as a controller would write it. The API server proxies to pods only, so one stands there that
+        has the scheduler's address and runs nowhere."""
+        api, place = self.plane.admin, "/api/v1/namespaces/berth-system"
+        secure = {"allowPrivilegeEscalation": False, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]},
+                  "seccompProfile": {"type": "RuntimeDefault"}}
+        api.create_pods([objects.pod("stand-in", namespace="berth-system", scheduler="nobody",
+                                     containers=[objects.container(securityContext=secure)])])
+        api.patch(f"{place}/pods/stand-in/status", {"status": {"phase": "Running", "podIP": box.ADDRESS,
+                                                               "podIPs": [{"ip": box.ADDRESS}]}})
+        target = {"kind": "Pod", "namespace": "berth-system", "name": "stand-in"}
+        subset = {"addresses": [{"ip": box.ADDRESS, "targetRef": target}], "ports": [{"name": "http", "port": self.port}]}
+        api.create(f"{place}/endpoints", {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "berth-scheduler"},
+                                          "subsets": [subset]})
 
     def answers(self, port):
         try:

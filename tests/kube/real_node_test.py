@@ -95,6 +95,39 @@ class RealNode(unittest.TestCase):
         self.admin.delete_pod("holder1")
         self.berth.until_bound("late")
 
+    def test_readers_ask_the_scheduler_through_the_api_server(self):
+        self.berth.lead_service_to_scheduler()
+        sleeper = [objects.container(args=["sleep 3600"])]
+        for name, size in (("reads", "2Gi"), ("long", "15Gi"), ("waits", "14Gi")):
+            self.admin.create_pods([objects.pod(name, {"gpu-memory": size}, containers=sleeper)])
+            self.addCleanup(self.admin.gone, f"/api/v1/namespaces/default/pods/{name}")
+            if name != "waits":
+                self.berth.until_bound(name)
+        self.admin.until(lambda: self.berth.condition("waits"), "it is told why it waits")
+        status, table, words = self.berth.berth("ps", "--kube")
+        self.assertEqual((status, words), (0, ""), "the scheduler was not asked")
+        rows = {line.split()[0]: line for line in table.splitlines()[1:]}
+        self.assertIn("GPU", rows["default/reads"])
+        self.assertIn("waiting", rows["default/waits"])
+        self.assertIn("14GiB", rows["default/waits"])
+        status, why, words = self.berth.berth("why", "waits", "-n", "default")
+        self.assertEqual((status, words), (0, ""))
+        self.assertIn("default/waits waits: needs 14336 MiB on one GPU; largest free is 13312 MiB", why)
+        self.assertIn("SHORT BY", why)
+        status, gpus, words = self.berth.berth("gpus", "--kube", "-o", "json")
+        self.assertEqual((status, words), (0, ""))
+        promised = sorted(device["promised_mib"] for device in json.loads(gpus)["devices"])
+        self.assertEqual(promised, [2048, 15360])
+        status, queues, _ = self.berth.berth("queues", "--kube")
+        self.assertEqual(status, 0)
+        self.assertIn("default", queues)
+        # Somebody without the right to ask the scheduler, but to read pods, is told what is missing.
+        self.cluster.grant("tenant", [{"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get", "list"]}])
+        status, table, words = self.berth.berth("ps", "--kube", user="tenant")
+        self.assertEqual(status, 0, words)
+        self.assertIn("read from pods and nodes alone", words)
+        self.assertIn("default/waits", table)
+
     def test_a_forged_pod_gets_no_more(self):
         refused = {
             "grant": {"annotations": {"gpu-memory": "1024", "berth.dev/grant": "{}"}},
