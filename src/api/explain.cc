@@ -155,21 +155,6 @@ void add_ways(const lease::Service& service, const lease::Ask& ask, core::Cause 
   }
 }
 
-std::string help_text(const core::Unblock& help) {
-  std::string who;
-  for (const std::string& workload : help.workloads) {
-    who += who.empty() ? "" : " and ";
-    who += workload;
-  }
-  switch (help.kind) {
-    case core::Unblock::Kind::free_memory:
-      return fmt::format("{} MiB more free on {} of node {}", help.mib, help.device, help.node);
-    case core::Unblock::Kind::evict: return fmt::format("the end of {}", who);
-    case core::Unblock::Kind::wait: break;
-  }
-  return fmt::format("waiting for the declared end of {}", who);
-}
-
 // The lease's own, else that of the nearest queue above that names one, else the daemon's.
 std::string policy_of(const lease::Service& service, const lease::Ask& ask) {
   if (!ask.policy.empty()) {
@@ -194,6 +179,21 @@ Value policy_value(const std::string& name) {
 }
 
 }  // namespace
+
+std::string help_text(const core::Unblock& help) {
+  std::string who;
+  for (const std::string& workload : help.workloads) {
+    who += who.empty() ? "" : " and ";
+    who += workload;
+  }
+  switch (help.kind) {
+    case core::Unblock::Kind::free_memory:
+      return fmt::format("{} MiB more free on {} of node {}", help.mib, help.device, help.node);
+    case core::Unblock::Kind::evict: return fmt::format("the end of {}", who);
+    case core::Unblock::Kind::wait: break;
+  }
+  return fmt::format("waiting for the declared end of {}", who);
+}
 
 Value explain_value(const lease::Service& service, const lease::Ask& ask, const lease::Lease* lease,
                     const core::Verdict& verdict, lease::Now now) {

@@ -54,6 +54,8 @@ struct QueueCount {
 
 using QueueCounts = std::map<std::string, QueueCount>;  // by queue
 json::Value queues_value(const core::QueueTree& tree, QueueCounts counts);
+// One change that alone would let it start, in words.
+std::string help_text(const core::Unblock& help);
 // 3.5: per device, what would help, and the verdict of queues 9.1 as `detail`.
 json::Value explain_value(const lease::Service& service, const lease::Ask& ask,
                           const lease::Lease* lease, const core::Verdict& verdict, lease::Now now);

@@ -103,12 +103,24 @@ class ClusterBooks : public Books {
   }
 
  private:
+  // Where it does not answer, the pods do: nobody waits for it. Of several replicas the proxy
+  // chooses one by chance, and only the one that leads knows anything.
   Result<Reply> ask_scheduler(const std::string& target) {
+    constexpr int kTries = 8;
     const auto [space, service] = face_of_scheduler();
-    // Where it does not answer, the pods do: nobody waits for it.
-    return wire_.get(
-        fmt::format("/api/v1/namespaces/{}/services/{}/proxy{}", space, service, target),
-        kube::Retry::never);
+    const std::string path =
+        fmt::format("/api/v1/namespaces/{}/services/{}/proxy{}", space, service, target);
+    Result<Reply> reply = wire_.get(path, kube::Retry::never);
+    for (int i = 1; i < kTries && reply && is_standby(*reply); ++i) {
+      reply = wire_.get(path, kube::Retry::never);
+    }
+    return reply;
+  }
+
+  static bool is_standby(const Reply& reply) {
+    const Result<Value> body = json::parse(reply.body);
+    const Value* error = body ? body->find("error") : nullptr;
+    return reply.status == 503 && error != nullptr && error->text("code") == "not-ready";
   }
 
   // A refusal of the scheduler has our form; one of the API server is a Status.

@@ -45,26 +45,31 @@ class Installed:
     def start_webhook(self):
         address = f"127.0.0.1:{self.webhook_port}"
         self.plane.launch("webhook", [BIN / "berth", "webhook", "--kubeconfig", self.plane.kubeconfig("webhook"), "--listen",
-                                      address, "--url", f"https://{address}", "--runtime-class", self.runtime_class,
-                                      "--whole-devices", "berth" if self.configuration.get("wholeDevices") == "berth" else "vendor"])
+                                      address, "--url", f"https://{address}", "--runtime-class", self.runtime_class, "--config",
+                                      self.write_configuration("webhook")])
         # It is ready once the API server trusts it and knows where it is.
         configuration = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/berth-webhook"
         self.plane.ready("webhook", lambda: "url" in self.plane.admin.get(configuration)["webhooks"][0]["clientConfig"])
 
     def start_scheduler(self, *options, kubeconfig=None, name="scheduler", port=None):
         port = port or self.port
-        folder = self.plane.folder
-        (folder / "queues.yaml").write_text(self.queues, encoding="utf-8")
         listen = [f"127.0.0.1:{port}"]
         if hasattr(self.plane, "nodes"):
             listen.append(f"{box.ADDRESS}:{port}")
-        words = {"queues_file": str(folder / "queues.yaml"), "listen": listen, **self.configuration}
-        (folder / f"{name}.yaml").write_text(json.dumps(words), encoding="utf-8")  # JSON is YAML
+        configuration = self.write_configuration(name, listen=listen)
         self.plane.launch(name, [BIN / "berth", "scheduler", "--kubeconfig", kubeconfig or self.plane.kubeconfig("scheduler"),
-                                 "--config", folder / f"{name}.yaml", *options])
+                                 "--config", configuration, *options])
         if hasattr(self.plane, "nodes"):
             self.plane.expose(port)
         self.plane.ready(name, lambda: self.answers(port))
+
+    def write_configuration(self, name, **fields):
+        folder = self.plane.folder
+        (folder / "queues.yaml").write_text(self.queues, encoding="utf-8")
+        words = {"queues_file": str(folder / "queues.yaml"), **fields, **self.configuration}
+        path = folder / f"{name}.yaml"
+        path.write_text(json.dumps(words), encoding="utf-8")  # JSON is YAML
+        return path
 
     def lead_service_to_scheduler(self):
         """The service's endpoint, as a controller would write it. The API server proxies to pods only, so one stands there that

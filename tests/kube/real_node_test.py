@@ -114,6 +114,8 @@ class RealNode(unittest.TestCase):
         self.assertEqual((status, words), (0, ""))
         self.assertIn("default/waits waits: needs 14336 MiB on one GPU; largest free is 13312 MiB", why)
         self.assertIn("SHORT BY", why)
+        self.assertIn("1 of 1, nobody is before it", why)
+        self.assertIn("What would help", why)
         status, gpus, words = self.berth.berth("gpus", "--kube", "-o", "json")
         self.assertEqual((status, words), (0, ""))
         promised = sorted(device["promised_mib"] for device in json.loads(gpus)["devices"])

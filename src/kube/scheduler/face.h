@@ -38,7 +38,7 @@ class Face {
   net::Response readiness() const;
   net::Response metrics() const;
   net::Response devices() const;
-  net::Response leases() const;
+  net::Response leases(const net::Request& request) const;
   net::Response lease(const std::string& id) const;
   net::Response explain(const std::string& id) const;
   net::Response queues() const;

@@ -126,7 +126,7 @@ void read_request(const Pod& pod, const PlanRules& rules, PodPlan& plan) {
           fmt::format("NotAdmitted: container {} has no environment that names its device, which "
                       "Berth's webhook adds; see that the webhook runs{}, then delete the pod and "
                       "make it again",
-                      name, rules.assigns_whole ? " with --whole-devices berth" : ""));
+                      name, rules.assigns_whole ? " with the scheduler's own configuration" : ""));
       return;
     }
   }
