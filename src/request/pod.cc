@@ -93,7 +93,9 @@ void PodReader::check_names() {
                       "every container has a name of its own");
     }
   }
-  for (const auto& [name, nv] : keys_.containers) {
+  for (const auto& entry : keys_.containers) {
+    const std::string& name = entry.first;
+    const NvKeys& nv = entry.second;
     if (find(name) != nullptr) continue;
     const auto refuse = [&](const auto& field) {
       if (field.present()) {
