@@ -1,10 +1,12 @@
 // What a large cluster costs. Figures are printed; the bounds are wide, for shared machines.
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "kube/objects/grant.h"
 #include "kube/scheduler/harbour_test_support.h"
 
 namespace berth::kube {
@@ -99,6 +101,37 @@ TEST(HarbourScaleSlow, StartsWithTenThousandPodsInASecond) {
   const double took = seconds_since(start);
   std::printf("books of 10,000 pods on 1,000 nodes in %.3f s\n", took);
   EXPECT_LT(took, 5.0);
+}
+
+double rss_mib() {
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t size = 0;
+  std::int64_t resident = 0;
+  statm >> size >> resident;
+  return static_cast<double>(resident) * 4096 / (1024 * 1024);
+}
+
+TEST(HarbourScaleSlow, KeepsFiftyThousandPodsInLittleMemory) {
+  const double before = rss_mib();
+  Large large(5'000);
+  for (int i = 0; i < 50'000; ++i) {
+    Pod pod = share_pod("p" + std::to_string(i), 4096);
+    pod.meta.uid = fmt::format("00000000-0000-0000-0000-{:012}", i);
+    const std::string node = "n" + std::to_string(i % 5'000);
+    const std::string uuid = fmt::format("GPU-{}-{}", node, i / 5'000 % 8);
+    GrantRecord record{.id = "g-1", .node = node};
+    record.containers.push_back(
+        {.name = "main", .devices = {{.uuid = uuid, .request_mib = 4096, .limit_mib = 4096}}});
+    pod.meta.annotations["berth.dev/grant"] = grant_text(record);
+    pod.words.annotations = pod.meta.annotations;
+    pod.words.preset_node = node;
+    pod.phase = "Running";
+    large.harbour->pod_changed(pod, large.now);
+  }
+  large.harbour->settle(large.now);
+  EXPECT_EQ(large.harbour->figures().alarms, 0);
+  std::printf("5,000 nodes and 50,000 pods take %.0f MiB\n", rss_mib() - before);
+  EXPECT_LT(rss_mib() - before, 290);
 }
 
 // kubernetes-api.md 23.8.
