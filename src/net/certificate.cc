@@ -114,7 +114,7 @@ bool add_names(X509* certificate, const std::vector<std::string>& names) {
     if (sk_GENERAL_NAME_push(list.get(), name.get()) == 0) {
       return false;
     }
-    (void)name.release();
+    static_cast<void>(name.release());  // NOLINT(bugprone-unused-return-value): the list owns it
   }
   return X509_add1_ext_i2d(certificate, NID_subject_alt_name, list.get(), 0, 0) == 1;
 }

@@ -78,7 +78,7 @@ std::optional<std::int64_t> take_offset(std::string_view text) {
   if (!minutes || !text.empty() || *hours > 23 || *minutes > 59) {
     return std::nullopt;
   }
-  const std::int64_t seconds = (*hours * 60 + *minutes) * 60;
+  const std::int64_t seconds = std::int64_t{*hours * 60 + *minutes} * 60;
   return west ? -seconds : seconds;
 }
 
