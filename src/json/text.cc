@@ -78,7 +78,7 @@ void append_quoted(std::string& out, std::string_view text) {
 
 void Text::append_number(std::int64_t value) {
   std::array<char, 24> digits{};
-  const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   out_.append(digits.data(), end);
 }
 
