@@ -84,7 +84,9 @@ std::string verdict_text(const core::Verdict& verdict, const World& world) {
                        mib_text(chosen.limit_mib));
   }
   if (verdict.nodes.total > 0) out += core::reason_histogram(verdict.nodes) + "\n";
-  if (verdict.devices) {
+  if (verdict.devices && verdict.devices->scanned == 0) {
+    out += "no device is of a kind that it may use\n";
+  } else if (verdict.devices) {
     const core::Verdict::Devices& devices = *verdict.devices;
     const std::string largest =
         devices.largest_free_uuid.empty()

@@ -207,8 +207,9 @@ std::vector<WorkloadId> ClaimSearch::place_again(Mode mode, Scratch& scratch,
   movers_ = movers;
   placed_again_ = 0;
   for (const WorkloadId id : movers) {
-    const bool may =
-        again == Again::all || (again == Again::of_others && engine_.entry(id).leaf != leaf_);
+    const bool may = again == Again::all ||
+                     (again == Again::of_others && engine_.entry(id).leaf != leaf_) ||
+                     (again == Again::chosen && std::ranges::find(chosen_, id) != chosen_.end());
     if (may && placed_again_ < kMostMoves && engine_.plan_task(id, scratch)) {
       ++placed_again_;
       continue;
@@ -305,6 +306,18 @@ std::optional<ClaimSearch::Found> ClaimSearch::judge(Mode mode,
       }
     }
     first_again_ = WorkloadId::none();
+  }
+  // Work of two queues leaves: who of which one moves decides about the rights of both.
+  if (mixed_ && movers.size() > 1 && movers.size() <= kFew) {
+    for (std::uint32_t mask = 1; mask + 1 < std::uint32_t{1} << movers.size(); ++mask) {
+      chosen_.clear();
+      for (std::size_t i = 0; i < movers.size(); ++i) {
+        if ((mask >> i & 1U) != 0) {
+          chosen_.push_back(movers[i]);
+        }
+      }
+      keep(Again::chosen);
+    }
   }
   if (!best.has_value() && mixed_) {
     keep(Again::of_others);

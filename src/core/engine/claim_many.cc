@@ -38,16 +38,16 @@ bool ClaimSearch::many_run() const {
 std::vector<ClaimSearch::OpenLeaf> ClaimSearch::open_leaves(Mode mode) {
   std::vector<OpenLeaf> leaves;
   std::map<QueueId, bool> may_take;  // by the lowest queue above both
+  within_share_.resize(engine_.quotas.tree.queue_slots());
   const auto open = [&](QueueId leaf, const std::set<Runner>& runners) {
     const auto [side, fresh] = may_take.try_emplace(ancestor_with(leaf), false);
     if (fresh) {
       side->second = side_may_take_from(leaf, mode);
     }
-    if (!side->second || !queue_may_lose(leaf, mode)) {
-      within_share_.insert(leaf);
+    within_share_[leaf.index()] = !side->second || !queue_may_lose(leaf, mode);
+    if (within_share_[leaf.index()]) {
       return;
     }
-    within_share_.erase(leaf);
     const bool inside = mode == Mode::preempt || mode == Mode::backfill;
     leaves.push_back(
         {.leaf = leaf, .over = inside ? 0 : over_share(leaf, mode), .runners = &runners});

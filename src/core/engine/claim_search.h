@@ -74,7 +74,7 @@ class ClaimSearch {
     backfill,  // work that is marked to make way for the first in line
   };
   // Who of those that leave may find another place.
-  enum class Again : std::uint8_t { all, of_others, nobody };
+  enum class Again : std::uint8_t { all, of_others, chosen, nobody };
   // What keeps running work where it is.
   enum class Kept : std::uint8_t {
     not_asked,
@@ -196,7 +196,7 @@ class ClaimSearch {
   std::set<WorkloadId> whole_;           // gangs that the set under judgement takes whole
   std::vector<Kept>
       kept_;  // by workload, as of the last remedy that looked at it; moves do not count
-  std::set<QueueId> within_share_;  // leaves that may lose nothing by the last remedy
+  std::vector<bool> within_share_;  // by queue: a leaf that may lose nothing by the last remedy
   std::set<QueueId> asked_singly_;  // leaves some of whose work was looked at
   std::vector<std::int64_t> booked_;
   bool truncated_ = false;  // some that might have been enough were not looked at
@@ -204,6 +204,7 @@ class ClaimSearch {
   std::vector<WorkloadId> movers_;
   std::size_t placed_again_ = 0;
   WorkloadId first_again_ = WorkloadId::none();  // of the movers, the first to be tried
+  std::vector<WorkloadId> chosen_;               // of the movers, those who may (Again::chosen)
   std::int64_t over_caps_ = 0;                   // sets that a cap on victims forbade
   bool quota_open_ = false;                      // a task that lacks nothing but room on a node
   bool mixed_ = false;  // lower priority of the own leaf may go as well as others' excess

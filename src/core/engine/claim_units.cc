@@ -223,7 +223,11 @@ void ClaimSearch::note(WorkloadId id, Mode mode, Kept kept) {
 // Each workload once.
 Verdict::Preemption ClaimSearch::blocked_by() const {
   Verdict::Preemption blocked{.eviction_cap = over_caps_};
-  for (const QueueId leaf : within_share_) {
+  for (std::size_t i = 0; i < within_share_.size(); ++i) {
+    const QueueId leaf(i);
+    if (!within_share_[i]) {
+      continue;
+    }
     const std::set<Runner>& runners = engine_.runners_.at(leaf);
     if (!asked_singly_.contains(leaf)) {
       blocked.considered += std::ssize(runners);

@@ -118,6 +118,11 @@ EventBody ClaimWorlds::queues() {
   for (std::int64_t i = 0; i < leaves_; ++i) {
     config.queues.push_back(queue(fmt::format("l{}", i), of(inner)));
   }
+  for (QueueSpec& each : config.queues) {
+    if (held_one_in(8)) {
+      each.stop = held_one_in(3) ? QueueStop::hold_and_drain : QueueStop::hold;
+    }
+  }
   return QueuesChanged{.config = std::move(config)};
 }
 
@@ -214,8 +219,16 @@ std::vector<ClaimStep> ClaimWorlds::world(std::size_t count) {
     add(NodeUpserted{std::move(made)});
   }
   add(queues());
+  bool held = false;
   for (std::size_t i = 0; i < count; ++i) {
     steps.push_back(step());
+    if (held_one_in(held ? 4 : 10)) {
+      held = !held;
+      add(GrantingHeld{held});
+    }
+  }
+  if (held) {
+    add(GrantingHeld{false});
   }
   return steps;
 }

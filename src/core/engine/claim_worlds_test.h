@@ -27,7 +27,8 @@ struct ClaimStep {
 
 class ClaimWorlds {
  public:
-  explicit ClaimWorlds(std::uint64_t seed) : random_(seed) {}
+  explicit ClaimWorlds(std::uint64_t seed)
+      : random_(seed), of_holds_(~seed), holds_(seed % 4 == 2) {}
 
   // Topologies, nodes and queues first, then `count` steps.
   std::vector<ClaimStep> world(std::size_t count);
@@ -59,7 +60,13 @@ class ClaimWorlds {
   ClaimStep step();
   std::string uid();
 
+  // Whether granting, or a queue, is held: from numbers of their own, so that the rest of a world
+  // stays as it is.
+  bool held_one_in(std::uint64_t many) { return holds_ && of_holds_() % many == 0; }
+
   std::mt19937_64 random_;
+  std::mt19937_64 of_holds_;
+  bool holds_ = false;
   // What kind of world it is.
   std::int64_t nodes_ = 2;
   std::int64_t most_devices_ = 4;

@@ -297,10 +297,12 @@ void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
     return;  // nobody could leave
   }
   for (const KindId kind : waiting.kinds()) {
-    const WorkloadId first = waiting.first_of(kind, now);
     ++wake_steps_;
-    if (!first.is_none() && !failed_before(kind) && !failed_for_another(first) &&
-        may_claim(first)) {
+    if (failed_before(kind)) {
+      continue;
+    }
+    const WorkloadId first = waiting.first_of(kind, now);
+    if (!failed_for_another(first) && may_claim(first)) {
       woken.insert(kind);
     }
   }

@@ -36,6 +36,7 @@ namespace {
 struct Tally {
   std::int64_t by_rule[8] = {};
   std::int64_t evictions = 0;
+  std::int64_t held_times = 0;
 };
 
 // One world as it runs: the engine, the model and the harbour between them.
@@ -142,6 +143,7 @@ std::string failure_of(const std::vector<ClaimStep>& steps, Tally* tally = nullp
   std::string wrong = run.run(steps);
   if (tally != nullptr) {
     tally->evictions += run.model().evictions();
+    tally->held_times += run.model().held_times();
     for (std::size_t rule = 0; rule < std::size(tally->by_rule); ++rule) {
       tally->by_rule[rule] += run.model().evictions(static_cast<Evicted::Rule>(rule));
     }
@@ -159,11 +161,12 @@ std::string queues_of(const QueueConfig& config) {
                      dimension_name(d), d.deserved, d.limit, d.reserved, d.weight);
     }
     fmt::format_to(std::back_inserter(text),
-                   "; reclaim {} preempt {} order {} run {}/{} delay {} caps {}/{}\n",
+                   "; reclaim {} preempt {} order {} run {}/{} delay {} caps {}/{} stop {}\n",
                    static_cast<int>(queue.reclaim), static_cast<int>(queue.preempt),
                    static_cast<int>(queue.order), queue.min_runtime.reclaim.count(),
                    queue.min_runtime.preempt.count(), queue.preemption_delay.count(),
-                   queue.evictions.per_workload_per_hour, queue.evictions.per_claim);
+                   queue.evictions.per_workload_per_hour, queue.evictions.per_claim,
+                   static_cast<int>(queue.stop));
   }
   return text;
 }
@@ -322,6 +325,7 @@ TEST(ClaimsPropertySoak, EveryEvictionIsJustifiedAndEverythingComesToRest) {
                                      Evicted::Rule::priority, Evicted::Rule::consolidation}) {
       EXPECT_GT(tally.by_rule[static_cast<std::size_t>(rule)], 100) << static_cast<int>(rule);
     }
+    EXPECT_GT(tally.held_times, 1'000);
   }
 }
 

@@ -239,6 +239,10 @@ Cause Engine::Impl::answer_of(const Entry& entry, NodeId node) const {
   const Cause cause = entry.state == EntryState::never && entry.cause != Cause::unknown_queue
                           ? never_cause_on(shapes.at(entry.shape), node)
                           : index.refusal(entry.shape, node);
+  if (cause == Cause::none && entry.state == EntryState::never &&
+      cause_stage(entry.cause) == Stage::quota) {
+    return entry.cause;  // the node would do
+  }
   if (quotas.active() && entry.state == EntryState::waiting) {
     const Shape& shape = shapes.at(entry.shape);
     const QuotaView& view = quotas.view(shape, entry.leaf, entry.preemptible, Counting::present);

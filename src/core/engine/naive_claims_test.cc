@@ -94,6 +94,10 @@ std::string NaiveClaims::follow_event(const Event& event, std::span<const Action
   std::visit(Overloaded{[&](const WorkloadSubmitted& e) { add(e.workload, event.time); },
                         [&](const NodeUpserted& e) { nodes_[e.node.name] = e.node; },
                         [&](const QueuesChanged& e) { config_ = e.config; },
+                        [&](const GrantingHeld& e) {
+                          held_times_ += e.held && !granting_held_ ? 1 : 0;
+                          granting_held_ = e.held;
+                        },
                         [&](const GrantReleasing& e) {
                           if (const auto held = held_.find(e.uid);
                               held != held_.end() && !held->second.leaving_since.has_value()) {
@@ -112,6 +116,7 @@ std::string NaiveClaims::follow_event(const Event& event, std::span<const Action
              event.body);
   const bool demand_stays = std::holds_alternative<GrantLost>(event.body) ||
                             std::holds_alternative<TimeReached>(event.body) ||
+                            std::holds_alternative<GrantingHeld>(event.body) ||
                             std::holds_alternative<GrantConfirmed>(event.body);
   if (!demand_stays) {
     displaced_.clear();  // entitlements are others now
@@ -136,6 +141,10 @@ std::string NaiveClaims::follow(const Event& event, std::span<const Action> acti
   std::erase_if(
       moves_, [&](const auto& move) { return engine.grant(move.first + " (moving)") == nullptr; });
   for (std::size_t at = 0; at < actions.size() && wrong.empty(); ++at) {
+    wrong = check_held(actions[at]);
+    if (!wrong.empty()) {
+      break;
+    }
     if (std::holds_alternative<Evicted>(actions[at])) {
       wrong = on_evicted(actions, at);
     } else {
@@ -160,6 +169,32 @@ std::string NaiveClaims::follow(const Event& event, std::span<const Action> acti
   }
   review_gangs();
   return check_books();
+}
+
+// Nothing is granted, promised or ended while granting is held, and nothing begins in a queue that
+// is stopped or is ended for it.
+std::string NaiveClaims::check_held(const Action& action) const {
+  const auto* granted = std::get_if<Granted>(&action);
+  const auto* promised = std::get_if<Promised>(&action);
+  const auto* evicted = std::get_if<Evicted>(&action);
+  const WorkloadId id = granted != nullptr    ? granted->workload
+                        : promised != nullptr ? promised->workload
+                        : evicted != nullptr  ? evicted->beneficiary
+                                              : WorkloadId::none();
+  if (granting_held_ && (granted != nullptr || promised != nullptr || evicted != nullptr)) {
+    return "somebody was granted, promised or asked to leave while granting is held";
+  }
+  const std::string uid = id.is_none() ? "" : std::string(engine_->uid(id));
+  const auto known = known_.find(uid);
+  if (known == known_.end() || held_.contains(uid) || moves_.contains(uid)) {
+    return "";  // it has its place already
+  }
+  for (const std::string& queue : path(known->second.options.queue)) {
+    if (spec(queue).stop != QueueStop::none && !known->second.started) {
+      return fmt::format("{} begins in queue {}, which is stopped", uid, queue);
+    }
+  }
+  return "";
 }
 
 std::string NaiveClaims::follow_action(std::span<const Action> actions, std::size_t at) {

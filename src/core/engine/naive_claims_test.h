@@ -33,6 +33,7 @@ class NaiveClaims {
 
   // Somebody was granted, promised or asked to leave by the last event.
   bool moved() const { return moved_; }
+  std::int64_t held_times() const { return held_times_; }  // that granting was
   std::int64_t evictions() const { return evictions_; }
   std::int64_t evictions(Evicted::Rule rule) const {
     return by_rule_[static_cast<std::size_t>(rule)];
@@ -88,6 +89,7 @@ class NaiveClaims {
   std::string follow_event(const Event& event, std::span<const Action> actions);
   std::string follow_action(std::span<const Action> actions, std::size_t at);
   std::string on_evicted(std::span<const Action> actions, std::size_t& at);
+  std::string check_held(const Action& action) const;
   std::string check_books() const;
   void review_gangs();
   void add(const Workload& workload, Time time);
@@ -131,6 +133,8 @@ class NaiveClaims {
   std::vector<Displaced> displaced_;
   std::set<std::string> disbelieved_;  // whose end was no longer believed in when the event came
   bool moved_ = false;
+  bool granting_held_ = false;
+  std::int64_t held_times_ = 0;
   std::int64_t evictions_ = 0;
   std::int64_t by_rule_[8] = {};
 };

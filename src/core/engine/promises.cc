@@ -1,5 +1,6 @@
 // Promises (L3): room that is being freed is booked for a workload before it is free.
 #include <algorithm>
+#include <bit>
 
 #include "core/engine/engine_impl.h"
 
@@ -37,6 +38,27 @@ PlacementIndex::NodeState Engine::Impl::node_once_released(NodeId node) const {
   return state;
 }
 
+namespace {
+
+// Whether a node will have devices enough for the shape once so many of its ends have come. Cheap,
+// and right when it says no.
+bool may_take(const Shape& shape, const StaticFit& fit, const NodeOutlook& outlook,
+              std::size_t ends) {
+  if (!shape.simple || !shape.wants_gpu()) {
+    return true;
+  }
+  int open = 0;
+  for (std::uint64_t left = fit.asks[0].eligible; left != 0; left &= left - 1) {
+    const auto place = static_cast<std::size_t>(std::countr_zero(left));
+    open += device_refusal(fit.asks[0].needs[place], outlook.face_after(place, ends)) == Cause::none
+                ? 1
+                : 0;
+  }
+  return open >= shape.ask(0).count;
+}
+
+}  // namespace
+
 // Books room that is being released, if that is better than what there is now: when nothing fits,
 // or when a packing policy would open an unused device although a used one is about to have room
 // (F8).
@@ -62,6 +84,11 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
       .cause = Cause::waiting_for_release, .selection = {}, .rank = 0, .places = {}};
   PlacementIndex::NodeState best_state;
   for (const NodeId node : releasing_nodes_) {
+    const NodeOutlook& outlook = outlook_of(node);
+    if (!may_take(shape, shapes.fit(entry.shape, types, fleet, node), outlook,
+                  outlook.released())) {
+      continue;
+    }
     std::optional<std::uint64_t> allowed =
         rule && index.is_guarded(node) ? rule(node) : ~std::uint64_t{0};
     if (!home.empty() && !home[node.index()]) {
@@ -199,14 +226,17 @@ void Engine::Impl::retry_promised(const std::set<NodeId>& nodes) {
         entry.grant->number > grants_before_) {
       continue;  // it had a place and preferred this, or it was decided in this very call
     }
-    const GuardRule rule = guard_for(id);
-    const bool place_now = std::ranges::any_of(nodes, [&](NodeId node) {
-      if (node == entry.grant->node || !fleet.present(node) ||
-          index.refusal(entry.shape, node) != Cause::none) {
-        return false;
+    const auto is_open = [&](NodeId node) {
+      if (!index.is_guarded(node)) {
+        return true;
       }
-      const bool open = !index.is_guarded(node) || !rule || rule(node).has_value();
-      return open && queue_has_room_for(entry);
+      const GuardRule rule = guard_for(id);
+      return !rule || rule(node).has_value();
+    };
+    const bool place_now = std::ranges::any_of(nodes, [&](NodeId node) {
+      return node != entry.grant->node && fleet.present(node) &&
+             index.refusal(entry.shape, node) == Cause::none && is_open(node) &&
+             queue_has_room_for(entry);
     });
     if (place_now) {
       take_back(id, Cause::waiting_for_release, false, true);

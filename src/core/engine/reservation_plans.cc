@@ -299,33 +299,46 @@ void Engine::Impl::update_plan(ShapeId shape, ShapePlans& plans, NodeId node) {
   if (is_later(before, plan) || (!reserved_on(node).empty() && !is_later(plan, before))) {
     plans.improved.push_back(node);
   }
-  plans.beside.erase(node);
-  std::optional<ShapePlans::Key>& key = plans.keys[node.index()];
-  if (key.has_value()) {
-    plans.order.erase(*key);
-    key.reset();
+  if (!plans.beside.empty()) {
+    plans.beside.erase(node);
   }
+  std::optional<ShapePlans::Key> fresh;
   if (plan.possible) {
-    key = ShapePlans::Key{.untimed = !plan.timed,
-                          .at = plan.timed ? plan.at : Time(),
-                          .releases = plan.releases,
-                          .left_over = plan.left_over,
-                          .rank = index.rank(node),
-                          .node = node};
-    plans.order.insert(*key);
+    fresh = ShapePlans::Key{.untimed = !plan.timed,
+                            .at = plan.timed ? plan.at : Time(),
+                            .releases = plan.releases,
+                            .left_over = plan.left_over,
+                            .rank = index.rank(node),
+                            .node = node};
   }
+  std::optional<ShapePlans::Key>& key = plans.keys[node.index()];
+  if (key == fresh) {
+    return;  // it stands where it stood
+  }
+  if (key.has_value() && fresh.has_value()) {
+    auto moved = plans.order.extract(*key);  // its memory serves again
+    moved.value() = *fresh;
+    plans.order.insert(std::move(moved));
+  } else if (key.has_value()) {
+    plans.order.erase(*key);
+  } else {
+    plans.order.insert(*fresh);
+  }
+  key = fresh;
 }
 
 // Looks again at the nodes that changed, for each shape that has a reservation.
 void Engine::Impl::update_plans() {
   const ChangeLog& log = ledger.lasting_changes();
-  std::set<ShapeId> used;
+  std::vector<ShapeId> used;  // few, of many reservations
   for (const auto& [pool, reservation] : reservations_) {
-    if (used.insert(reservation.shape).second) {
+    if (std::ranges::find(used, reservation.shape) == used.end()) {
+      used.push_back(reservation.shape);
       shape_plans_.try_emplace(reservation.shape);
     }
   }
-  std::erase_if(shape_plans_, [&](const auto& one) { return !used.contains(one.first); });
+  std::erase_if(shape_plans_,
+                [&](const auto& one) { return std::ranges::find(used, one.first) == used.end(); });
   for (auto& [shape, plans] : shape_plans_) {
     plans.touched.clear();
     plans.improved.clear();

@@ -224,7 +224,10 @@ class Checker {
 
 QueueConfig default_queues() {
   QueueConfig config;
-  config.queues.emplace_back().name = "default";
+  QueueSpec& queue = config.queues.emplace_back();
+  queue.name = "default";
+  queue.reclaim = ReclaimRight::never;
+  queue.preempt = PreemptRight::never;
   return config;
 }
 
