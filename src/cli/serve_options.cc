@@ -220,10 +220,7 @@ bool is_journal() {
 ServeLog::ServeLog(Console& console) : console_(console), in_journal_(is_journal()) {}
 
 std::string_view ServeLog::mark(std::string_view level) const {
-  return !in_journal_         ? ""
-         : level == "error"   ? "<3>"
-         : level == "warning" ? "<4>"
-                              : "<6>";
+  return !in_journal_ ? "" : level == "error" ? "<3>" : level == "warning" ? "<4>" : "<6>";
 }
 
 void ServeLog::line(std::string_view level, std::string_view text) {

@@ -349,7 +349,7 @@ class Service {
   // nobody tells of the end of those, so samples look.
   std::set<std::uint64_t> peopled_;
   std::map<std::string, std::map<std::uint64_t, std::int64_t>> overusing_;  // told, by device
-  std::set<std::uint64_t> ended_;  // oldest first
+  std::set<std::uint64_t> ended_;                                           // oldest first
   std::set<std::uint64_t> live_;
   std::uint64_t next_number_ = 1;
   std::uint64_t numbers_promised_ = 0;  // written down as given

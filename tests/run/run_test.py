@@ -122,12 +122,23 @@ class Waits(RunTest):
         holder = self.start_holder()
         waiter = self.start("--gpu-memory", "4Gi", "--", "echo", "started")
         line = self.read_line(waiter.stderr)
-        self.assertRegex(line, r"^berth run: waiting, place 1 of 1 in queue default, 4096 MiB missing: needs 4096 MiB")
+        self.assertRegex(line, r"^berth run: waiting, place 1 of 1 in queue default: needs 4096 MiB on one GPU; .*is held by l-")
         holder.terminate()
         self.assertEqual(waiter.wait(15), 0)
         self.assertEqual(waiter.stdout.read(), "started\n")
         self.assertRegex(waiter.stderr.read(), r"^berth run: GPU [01] of \S+, 4096 MiB after \d+s\n$")
         self.assertEqual(holder.wait(15), -signal.SIGTERM)
+
+    def test_says_how_much_is_missing_where_others_have_shares(self):
+        holder = self.start("--gpus", "2", "--gpu-memory", "14Gi", "--", "sleep", "60")
+        self.assertTrue(soon(lambda: self.leases("active")))
+        waiter = self.start("--gpu-memory", "4Gi", "--", "true")
+        line = self.read_line(waiter.stderr)
+        self.assertRegex(line, r"^berth run: waiting, place 1 of 1 in queue default, 2\d+ MiB missing: needs 4096 MiB on one GPU; "
+                               r"largest free is 1\d+ MiB \(GPU 0\)")
+        holder.terminate()
+        self.assertEqual(waiter.wait(15), 0)
+        holder.wait(15)
 
     def test_leases_B53_an_interrupt_leaves_the_queue_at_once(self):
         self.start_holder()
