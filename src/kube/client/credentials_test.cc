@@ -63,7 +63,7 @@ struct KubeCredentials : testing::Test {
     good_token = token;
   }
 
-  std::string put(const std::string& name, const std::string& text, bool program = false) {
+  std::string put(const std::string& name, const std::string& text, bool program = false) const {
     const std::string path = folder + "/" + name;
     std::ofstream(path) << text;
     if (program) chmod(path.c_str(), 0700);
@@ -79,12 +79,12 @@ struct KubeCredentials : testing::Test {
   }
 
   // A script that prints what plugin-token says, and counts its runs.
-  std::string printing(const std::string& more = "") {
+  std::string printing(const std::string& more = "") const {
     return "echo run >>" + folder + "/runs\ncat <<END\n" +
            R"x({"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",)x" +
            R"x("status":{"token":"$(cat "$TOKEN_FILE")")x" + more + "}}\nEND\n";
   }
-  std::size_t runs() {
+  std::size_t runs() const {
     std::ifstream file(folder + "/runs");
     std::size_t count = 0;
     for (std::string line; std::getline(file, line);)

@@ -193,6 +193,7 @@ Result<void> ListSplitter::step(char c, const std::function<void(std::string_vie
       item_ = false;
       keep_ = name_ == "metadata";
       depth_ = 0;
+      begun_ = false;
       held_.clear();
       return success();
     case State::items:
@@ -204,6 +205,7 @@ Result<void> ListSplitter::step(char c, const std::function<void(std::string_vie
       state_ = State::value;
       item_ = keep_ = true;
       depth_ = 0;
+      begun_ = false;
       held_.clear();
       return in_value(c, each);
     case State::over:
@@ -230,16 +232,18 @@ Result<void> ListSplitter::in_value(char c, const std::function<void(std::string
     escaped_ = c == '\\' && !escaped_;
     return success();
   }
-  if (depth_ == 0 && !item_ && name_ == "items" && c == '[') {
+  if (!begun_ && !item_ && name_ == "items" && c == '[') {
     state_ = State::items;
     return success();
   }
-  if (depth_ == 0 && is_space(c) && held_.empty()) return success();
+  if (depth_ == 0 && is_space(c) && !begun_) return success();
   const bool ends_scalar = depth_ == 0 && (c == ',' || c == '}' || c == ']' || is_space(c));
+  if (ends_scalar && !begun_) return invalid_argument("the answer is no list in JSON");
   if (ends_scalar) {
     close_value(each);
     return step(c, each);
   }
+  begun_ = true;
   if (keep_) held_.push_back(c);
   if (c == '"') {
     in_string_ = true;

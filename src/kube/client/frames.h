@@ -52,11 +52,12 @@ class ListSplitter {
   State state_ = State::start;
   bool in_string_ = false;
   bool escaped_ = false;
-  bool keep_ = false;  // the value being read is wanted
-  bool item_ = false;  // it is one of the items
-  int depth_ = 0;      // of the value being read
-  std::string name_;   // of the member being read
-  std::string held_;   // the name or the value so far
+  bool begun_ = false;  // a byte of the value being read has come
+  bool keep_ = false;   // the value being read is wanted
+  bool item_ = false;   // it is one of the items
+  int depth_ = 0;       // of the value being read
+  std::string name_;    // of the member being read
+  std::string held_;    // the name or the value so far
   std::string version_;
 };
 

@@ -153,6 +153,10 @@ TEST(KubeLists, ThatEndEarlyAreNotComplete) {
     EXPECT_FALSE(read_list({std::string_view(bytes).substr(0, size)}).complete) << size;
   }
   EXPECT_FALSE(read_list({"<html>"}).ok);
+  for (const char* text : {"{\"items\":[}]}", "{\"a\":}", "{\"items\":[{},:]]}", "{\"a\":,}"}) {
+    const ListRead read = read_list({text});
+    EXPECT_FALSE(read.ok && read.complete) << text;
+  }
 }
 
 }  // namespace
