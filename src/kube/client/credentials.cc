@@ -200,7 +200,7 @@ class KeptCredentials final : public Credentials {
 
   Result<void> take(Result<ExecCredential> credential) {
     TRY(ExecCredential fresh, std::move(credential));
-    if (fresh.expires_us.value_or(timers_.clock().wall_us() + 1) <= timers_.clock().wall_us()) {
+    if (fresh.expires_us.has_value() && *fresh.expires_us <= timers_.clock().wall_us()) {
       return Error(ErrorCode::unavailable,
                    fmt::format("the credential plug-in {} printed a credential that ended on {}; "
                                "check it and the clock",

@@ -30,9 +30,12 @@ class CalendarClock : public Clock {
  public:
   Time now() const override { return machine_clock().now() + ahead; }
   std::int64_t wall_us() const override {
-    return machine_clock().wall_us() + ahead.count() * 1'000;
+    read_late += late_each;
+    return machine_clock().wall_us() + ahead.count() * 1'000 + read_late;
   }
   Duration ahead{};
+  std::int64_t late_each = 0;  // every reading is so many microseconds after the one before
+  mutable std::int64_t read_late = 0;
 };
 
 // A server that takes one token only; its clients read theirs from files and plug-ins.
@@ -164,6 +167,13 @@ TEST_F(KubeCredentials, APluginIsRunOnceForAllCallsThatWait) {
   EXPECT_EQ(runs(), 1U);
   EXPECT_EQ(status(), 200);
   EXPECT_EQ(runs(), 1U);
+}
+
+TEST_F(KubeCredentials, APluginWithoutAnEndIsTakenHoweverFastTheClockRuns) {
+  put("plugin-token", "one");
+  plugin(printing());
+  clock.late_each = 5;
+  EXPECT_EQ(status(), 200) << problem;
 }
 
 TEST_F(KubeCredentials, APluginIsRunAgainWhenItsCredentialEnds) {
