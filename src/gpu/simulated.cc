@@ -102,6 +102,7 @@ DeviceReport SimulatedSource::report_of(const core::Node& node, const core::Devi
   const Sample& sample = samples_.find(device.uuid)->second;
   DeviceReport report{.node = node.name, .device = device};
   report.age_ms = sample.age_ms.value_or(0);
+  report.restated = sample.restated;
   report.attributed = attribution_ && sample.processes_known;
   if (attribution_) report.processes = sample.processes;
   if (sample.used && sample.age_ms && device.total) {
@@ -150,6 +151,7 @@ Report SimulatedSource::read() {
       report.devices.push_back(report_of(node, device));
   }
   for (auto& [uuid, sample] : samples_) {
+    sample.restated = false;
     sample.xids.clear();
     sample.app_xids.clear();
   }
@@ -240,6 +242,7 @@ Result<void> SimulatedSource::patch(std::string_view uuid, const DevicePatch& pa
   const auto [node, device] = find(uuid);
   if (device == nullptr) return no_device(uuid);
   Sample& sample = samples_.find(uuid)->second;
+  sample.restated = true;
   if (patch.used_mib) patch_used(sample, *patch.used_mib);
   if (patch.processes) patch_processes(sample, *patch.processes);
   if (patch.health) patch_health(sample, *patch.health);

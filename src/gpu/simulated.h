@@ -110,6 +110,7 @@ class SimulatedSource final : public Source {
     std::vector<ProcessUse> processes;
     bool processes_known = true;
     std::optional<std::int64_t> age_ms = 0;
+    bool restated = false;  // patched since the last read
     bool unhealthy = false;
     int lost_by = 0;        // the critical XID; 0 = not lost
     std::vector<int> xids;  // not yet read

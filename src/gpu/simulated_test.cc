@@ -72,7 +72,9 @@ TEST(SimulatedSource, StartsEmptyHealthyAndFresh) {
 TEST(SimulatedSource, RepeatsTheLastSampleUntilTheNextPatch) {
   const auto source = two_nodes();
   ASSERT_TRUE(source->patch("GPU-n1-0", {.used_mib = 6144, .sample_age_ms = 90'000}).ok());
+  EXPECT_TRUE(look(*source, "GPU-n1-0").restated) << "a patch counts, however old its sample";
   const Report first = source->read();
+  EXPECT_FALSE(first.devices.front().restated) << "said once";
   EXPECT_EQ(source->read(), first);
   EXPECT_EQ(look(*source, "GPU-n1-0").used, Memory::mib(6144));
   EXPECT_EQ(look(*source, "GPU-n1-0").age_ms, 90'000);

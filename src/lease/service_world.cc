@@ -152,15 +152,16 @@ void Service::observe_device(const gpu::DeviceReport& report, Now now) {
   const Time at = std::min(sampled_at, now.time);
   const bool first = !seen.present || !seen.sampled;
   seen.lost = report.lost;
-  if (!first && at < seen.at) {
+  const bool backwards = !first && at < seen.at;
+  if (backwards && !std::exchange(seen.skewed, true)) {
+    events_.push_back({"clock-skew", "", uuid, "a sample is stamped before the one it follows"});
+  }
+  if (backwards && !report.restated) {
     // An older sample than the one in force: the newest wins, here as in the engine.
     seen.report.problem = report.problem;
-    if (!std::exchange(seen.skewed, true)) {
-      events_.push_back({"clock-skew", "", uuid, "a sample is stamped before the one it follows"});
-    }
     return;
   }
-  if (sampled_at <= now.time) {
+  if (!backwards && sampled_at <= now.time) {
     seen.skewed = false;
   }
   seen.owners = witness_.attribute(proofs, report.processes);
@@ -212,7 +213,8 @@ core::DeviceObserved Service::observation(const Seen& seen) {
       .used = report.used,
       .attributed = report.attributed,
       .uses = {},
-      .health = report.lost ? core::DeviceHealth::unhealthy : report.device.health};
+      .health = report.lost ? core::DeviceHealth::unhealthy : report.device.health,
+      .restated = report.restated};
   std::map<std::string, std::int64_t> sums;
   for (std::size_t i = 0; i < report.processes.size(); ++i) {
     const local::Attribution& owner = seen.owners[i];

@@ -91,6 +91,7 @@ gpu::Report MergedSource::read() {
       gpu::DeviceReport& added = merged.devices.back();
       if (older_ms > 0) {
         added.age_ms = std::max<std::int64_t>(added.age_ms, 0) + older_ms;
+        added.restated = false;
         added.xids.clear();
         added.app_xids.clear();
       }

@@ -37,7 +37,7 @@
 namespace berth::core {
 
 inline constexpr std::string_view kLogMagic = "berthlog";
-inline constexpr std::uint64_t kLogVersion = 8;
+inline constexpr std::uint64_t kLogVersion = 9;
 
 void append_header(std::string& out, const EngineConfig& config);
 // The end mark, an empty block: nothing follows. A log without one was cut off between two records,

@@ -236,7 +236,7 @@ TEST(DecisionLog, RefusesWhatIsNotALog) {
             "not a decision log: it does not begin with \"berthlog\"");
   EXPECT_FALSE(LogReader::open("time,event\n1,submit\n").ok());
   EXPECT_EQ(LogReader::open("berthlog\x01").error().message(),
-            "decision log of version 1; this program reads version 8: replay it with the release "
+            "decision log of version 1; this program reads version 9: replay it with the release "
             "that recorded it");
   EXPECT_EQ(LogReader::open("berthlog").error().message(),
             "decision log, byte 8: the log ends inside a number");

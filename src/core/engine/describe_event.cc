@@ -103,6 +103,9 @@ struct EventText {
     if (e.health.has_value()) {
       text += *e.health == DeviceHealth::ok ? ", healthy" : ", unhealthy";
     }
+    if (e.restated) {
+      text += ", instead of what was said before";
+    }
     return text;
   }
 

@@ -47,6 +47,8 @@ TEST(Describe, SaysWhatWasSeenOnADevice) {
   EXPECT_EQ(describe(Event{Time(-1500), seen}),
             "-1.500 s: observe GPU-1 at -0.001 s: 100 MiB used, by process: job-7 5 bytes, "
             "unhealthy");
+  seen.restated = true;
+  EXPECT_TRUE(describe(Event{Time(0), seen}).ends_with(", instead of what was said before"));
 }
 
 TEST(Describe, ShowsControlCharactersOfNamesAsNumbers) {

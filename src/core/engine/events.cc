@@ -226,7 +226,7 @@ void Engine::Impl::on(const DeviceObserved& event) {
   }
   sample.sampled_at = std::max(sample.sampled_at, Time(-kMostMs));
   const DeviceBook& before = ledger.book(device);
-  if (before.observed && sample.sampled_at < before.sampled_at) {
+  if (before.observed && sample.sampled_at < before.sampled_at && !event.restated) {
     return;  // an older sample than the one in force: the newest wins
   }
   for (const DeviceObserved::Use& use : event.uses) {

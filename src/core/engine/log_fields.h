@@ -159,7 +159,7 @@ void fields(auto& io, Of<DeviceCordoned> auto& x) { io(x.uuid, x.cordoned); }
 void fields(auto& io, Of<DeviceObserved::Use> auto& x) { io(x.uid, x.used); }
 
 void fields(auto& io, Of<DeviceObserved> auto& x) {
-  io(x.uuid, x.sampled_at, x.used, x.attributed, x.uses, x.health);
+  io(x.uuid, x.sampled_at, x.used, x.attributed, x.uses, x.health, x.restated);
 }
 
 void fields(auto& io, Of<WorkloadSubmitted> auto& x) { io(x.workload); }

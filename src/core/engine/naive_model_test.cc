@@ -203,7 +203,8 @@ void NaiveModel::observe(const DeviceObserved& seen) {
   }
   Sample sample;
   sample.sampled_at = std::min(seen.sampled_at, *now_);
-  if (books_.last_sample(device).has_value() && sample.sampled_at < *books_.last_sample(device)) {
+  if (books_.last_sample(device).has_value() && sample.sampled_at < *books_.last_sample(device) &&
+      !seen.restated) {
     return;
   }
   if (seen.used.has_value() && *seen.used >= Memory()) {

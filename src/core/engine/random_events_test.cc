@@ -213,6 +213,7 @@ DeviceObserved RandomEvents::observation() {
     seen.used = Memory::bytes(rarely(2) ? below(600) * Memory::kBytesPerMib
                                         : below(12'000) * Memory::kBytesPerMib - below(5000));
   }
+  seen.restated = rarely(3);
   seen.attributed = rarely(2);
   for (std::int64_t n = below(4); n > 0; --n) {
     seen.uses.push_back({uid(), Memory::mib(below(5000))});

@@ -190,7 +190,8 @@ DeviceObserved RandomValues::observation() {
           .used = maybe([this] { return Memory::bytes(number()); }),
           .attributed = flip(),
           .uses = list([this] { return DeviceObserved::Use{text(), Memory::bytes(number())}; }),
-          .health = maybe([this] { return one_of(DeviceHealth::unhealthy); })};
+          .health = maybe([this] { return one_of(DeviceHealth::unhealthy); }),
+          .restated = flip()};
 }
 
 GrantAdopted RandomValues::adoption() {
