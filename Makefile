@@ -57,6 +57,7 @@ bench: ## figures into build/bench.json, compared with bench/baseline.json
 	@tools/bench
 
 bench-kube: programs ## the scheduler on a real API server, against what that allows and kube-scheduler: build/bench-kube.json
+	@cmake --build build -j$(JOBS) --target berth-bench-decisions
 	@tools/bench-kube
 
 image: programs ## the container image, as build/berth-image.tar, for ctr, podman and docker

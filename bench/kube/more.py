@@ -5,6 +5,7 @@ import http.client
 import json
 import ssl
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.parse
@@ -92,6 +93,33 @@ def failover_s(scheduler, nodes=100, per_second=10):
             producer.join()
         other.end()
         return min(at for at in bench.bindings().values() if at > killed) - killed
+
+
+def record(bench, path, file, count):
+    """Writes what a watch tells of so many objects that are there, a frame a line."""
+    told = 0
+    with open(file, "w", encoding="utf-8") as lines:
+        for kind, found in bench.admin.watch(path, quiet=20):
+            if kind == "ADDED":
+                json.dump({"type": kind, "object": found}, lines, separators=(",", ":"))
+                lines.write("\n")
+                told += 1
+                if told == count:
+                    return
+    raise AssertionError(f"the server told of {told} objects under {path}, not of {count}")
+
+
+def decisions(program, nodes=5000, pods=20000):
+    """What the program says of a stream that is recorded here."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [f"{folder}/nodes", f"{folder}/pods"]
+        with Bench(nodes) as bench:
+            bench.create(pods, False)
+            record(bench, "/api/v1/nodes", files[0], nodes)
+            record(bench, "/api/v1/pods", files[1], pods)
+        # Only now: it needs the cores.
+        said = subprocess.run([program, *files], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return json.loads(said)
 
 
 def review(number):
