@@ -154,6 +154,26 @@ TEST_F(JobsOfATest, EndOnRequest) {
   EXPECT_EQ(status().state.stopped_by, "cancelled by ada");
 }
 
+TEST_F(JobsOfATest, WhatTheyStartWhileTheyAreToldIsLeftAloneUntilTheyEnd) {
+  start(
+      shell("trap 'sh -c \"sleep 0.4; echo saved\"; exit 4' TERM; echo ready; "
+            "while :; do sleep 0.05; done"));
+  ASSERT_TRUE(logs("ready"));
+  ASSERT_TRUE(jobs_.terminate(job(), Duration(20'000), "test").ok());
+  EXPECT_EQ(end().state.code, 4);
+  EXPECT_THAT(log(), EndsWith("saved\n"));
+}
+
+TEST_F(JobsOfATest, WhatTheyStartedWhileTheyWereToldIsToldAfterThem) {
+  start(shell("trap 'sleep 1000 & exit 4' TERM; echo ready; while :; do sleep 0.05; done"));
+  ASSERT_TRUE(logs("ready"));
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(jobs_.terminate(job(), Duration(20'000), "test").ok());
+  EXPECT_EQ(end().state.code, 4);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10))
+      << "its sleep has not waited for KILL";
+}
+
 TEST_F(JobsOfATest, ThatDoNotObeyAreKilledAfterTheGraceTime) {
   start(shell("trap '' TERM; echo ready; sleep 1000 & wait; sleep 1000"));
   ASSERT_TRUE(logs("ready"));

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <poll.h>
+#include <set>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -38,6 +39,7 @@ constexpr std::int64_t kRetryMs = 1000;    // a state that could not be written
 constexpr std::size_t kChunk = 65'536;     // of output
 constexpr int kPipeBytes = 1 << 20;        // of output that waits while no supervisor lives
 constexpr std::size_t kMostLeft = 10'000;  // processes ended per look; the next look sees the rest
+constexpr std::size_t kMostTold = 10 * kMostLeft;  // to end; of more, KILL takes care
 
 std::int64_t clock_ms(clockid_t clock) {
   timespec now = {};
@@ -76,6 +78,7 @@ class Supervisor {
   void take_order();
   void keep_time();
   void end_all(Duration grace, const std::string& reason);
+  void tell(const std::vector<Process>& processes);
   void carry_on_ending();
   std::vector<Process> left() const;
   void record_end(JobEnd end, int code);
@@ -98,6 +101,7 @@ class Supervisor {
   std::int64_t next_save_ms_ = 0;
   bool ending_ = false;
   bool killing_ = false;
+  std::set<ProcessKey> told_;
   std::int64_t kill_at_ms_ = 0;
   bool finished_ = false;
 };
@@ -267,7 +271,13 @@ void Supervisor::end_all(Duration grace, const std::string& reason) {
   ending_ = true;
   kill_at_ms_ = kill_at;
   if (grace.count() <= 0) return;  // the next look kills
-  for (const Process& process : left()) {
+  tell(left());
+}
+
+// Each process once: a second TERM makes many programs give up what they do on the first.
+void Supervisor::tell(const std::vector<Process>& processes) {
+  for (const Process& process : processes) {
+    if (told_.size() >= kMostTold || !told_.insert(process.key).second) continue;
     signal_process(process.key, SIGTERM);
     signal_process(process.key, SIGCONT);  // what is stopped could not obey
   }
@@ -279,7 +289,12 @@ void Supervisor::carry_on_ending() {
     finished_ = state_.end != JobEnd::none;
     return;
   }
-  if (clock_ms(CLOCK_MONOTONIC) < kill_at_ms_) return;
+  if (clock_ms(CLOCK_MONOTONIC) < kill_at_ms_) {
+    // What the job started while it was told, to save its work with perhaps, is its own affair as
+    // long as the job lives. What it leaves behind is not.
+    if (state_.end != JobEnd::none) tell(still);
+    return;
+  }
   killing_ = true;
   if (!cgroup_directory_.empty()) {
     const Descriptor file(open((cgroup_directory_ + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
