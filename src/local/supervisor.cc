@@ -101,7 +101,7 @@ class Supervisor {
   std::int64_t next_save_ms_ = 0;
   bool ending_ = false;
   bool killing_ = false;
-  std::set<ProcessKey> told_;
+  std::set<std::pair<ProcessKey, std::string>> told_;  // with their names at the time
   std::int64_t kill_at_ms_ = 0;
   bool finished_ = false;
 };
@@ -274,10 +274,11 @@ void Supervisor::end_all(Duration grace, const std::string& reason) {
   tell(left());
 }
 
-// Each process once: a second TERM makes many programs give up what they do on the first.
+// Each program once: a second TERM makes many give up what they do on the first. One that was told
+// between fork and exec may have lost it in the handler of what it was until then.
 void Supervisor::tell(const std::vector<Process>& processes) {
   for (const Process& process : processes) {
-    if (told_.size() >= kMostTold || !told_.insert(process.key).second) continue;
+    if (told_.size() >= kMostTold || !told_.emplace(process.key, process.name).second) continue;
     signal_process(process.key, SIGTERM);
     signal_process(process.key, SIGCONT);  // what is stopped could not obey
   }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from cluster import ApiError, ControlPlane  # noqa: E402
+from cluster import ApiError, ControlPlane, objects  # noqa: E402
 from cluster.client import STRATEGIC_MERGE  # noqa: E402
 from cluster.faults import FaultProxy  # noqa: E402
 from cluster.storm import Storm  # noqa: E402
@@ -89,6 +89,8 @@ class Storms(unittest.TestCase):
             scheduler.start()
             try:
                 storm.blow(seconds, pods)
+                if forgetful:  # more than any device holds, all of which he puts on the first one
+                    plane.admin.create_pods([objects.pod(f"flood-{n}", {"gpu-memory": "8192"}) for n in range(12)])
                 storm.calm()
                 return storm.verdict()
             finally:
