@@ -42,7 +42,7 @@ struct DeviceReport {
   bool attributed = false;  // `processes` is complete and every use in it known
   std::vector<ProcessUse> processes = {};
   std::int64_t age_ms = 0;  // of the sample when read() returned; below 0 = stamped in the future
-  bool restated = false;    // counts even if older than the sample before: the source takes that back
+  bool restated = false;    // counts even if older than the one before: that is taken back
   bool lost = false;        // a critical error: nothing on the device runs on (leases.md B34)
   std::vector<int> xids = {};      // critical ones since the last read
   std::vector<int> app_xids = {};  // the others since the last read: to log, nothing more (B35)

@@ -50,8 +50,8 @@ struct DeviceObserved {
   bool attributed = false;     // `uses` is complete: what it does not explain is foreign
   std::vector<Use> uses;
   std::optional<DeviceHealth> health;
-  // The source takes back what it said of the device before: this sample counts even if that one was
-  // newer. Else the newest wins.
+  // The source takes back what it said of the device before: this sample counts even if that one
+  // was newer. Else the newest wins.
   bool restated = false;
   bool operator==(const DeviceObserved&) const = default;
 };
