@@ -180,21 +180,21 @@ Result<Outcome> play(const std::string& nodes, const std::string& pods,
   };
   trial.decide();
   for (std::size_t at = 0; at < pods.size(); at += kPiece) {
-    std::vector<Bind> bound;
-    TRY_VOID(timed([&]() -> Result<void> {
-      TRY_VOID(trial.hear(std::string_view(pods).substr(at, kPiece), false));
-      bound = trial.decide();
-      return success();
-    }));
+    Result<void> heard = success();
+    std::vector<Bind> bound = timed([&] {
+      heard = trial.hear(std::string_view(pods).substr(at, kPiece), false);
+      return trial.decide();
+    });
+    TRY_VOID(heard);
     std::string shown;
     for (const Bind& bind : bound) {
       shown += bound_frame(by_name.at(bind.pod.name), bind);
     }
-    TRY_VOID(timed([&]() -> Result<void> {
-      TRY_VOID(trial.hear(shown, false));
-      bound = trial.decide();
-      return success();
-    }));
+    bound = timed([&] {
+      heard = trial.hear(shown, false);
+      return trial.decide();
+    });
+    TRY_VOID(heard);
     if (!bound.empty()) {
       return Error(ErrorCode::internal, "a pod was bound by what the watch showed of others");
     }
