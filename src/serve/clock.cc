@@ -1,8 +1,8 @@
 #include "serve/clock.h"
 
 #include <algorithm>
+#include <ctime>
 #include <fstream>
-#include <time.h>
 
 #include "json/value.h"
 
