@@ -82,7 +82,7 @@ TEST_F(MergedSources, IsDownOnlyWhenNoneAnswersAndSaysOfEachWhy) {
   const gpu::Report report = merged_->read();
   EXPECT_FALSE(report.up);
   EXPECT_TRUE(report.devices.empty());
-  EXPECT_EQ(report.why_down, "told: no driver_; told: no exporter");
+  EXPECT_EQ(report.why_down, "told: no driver; told: no exporter");
 }
 
 }  // namespace
