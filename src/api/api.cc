@@ -65,7 +65,7 @@ std::vector<RoutePath> Api::routes() {
   return paths;
 }
 
-void Api::handle(net::Request request, net::Reply reply, const Moment& moment) {
+void Api::handle(const net::Request& request, net::Reply reply, const Moment& moment) {
   for (const Route& route : routes_) {
     if (route(request, reply, moment)) {
       return;

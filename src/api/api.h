@@ -56,7 +56,7 @@ class Api {
   Api(const Api&) = delete;
   Api& operator=(const Api&) = delete;
 
-  void handle(net::Request request, net::Reply reply, const Moment& moment);
+  void handle(const net::Request& request, net::Reply reply, const Moment& moment);
   // The API's own calls, in the order in which they are tried.
   static std::vector<RoutePath> routes();
   // A further way: asked in order before the API's own. False = not its business.

@@ -89,6 +89,26 @@ Outcome<std::string> read_text(const Value& body, std::string_view name, std::si
   return text->as_string();
 }
 
+// How its process starts and ends.
+Outcome<void> read_process(const Value& body, jobs::Plan& plan) {
+  if (const Value* umask = body.find("umask"); umask != nullptr && !umask->is_null()) {
+    if (!umask->is_integer() || umask->as_integer() < 0 || umask->as_integer() > 0777) {
+      return std::unexpected(bad_field("umask", *umask, "umask is a whole number from 0 to 511",
+                                       "18 is 022 in octal, which is taken where there is none"));
+    }
+    plan.umask = static_cast<std::uint32_t>(umask->as_integer());
+  }
+  if (const Value* grace = body.find("grace_seconds"); grace != nullptr && !grace->is_null()) {
+    if (!grace->is_integer() || grace->as_integer() < 0 || grace->as_integer() > 86'400) {
+      return std::unexpected(bad_field("grace_seconds", *grace,
+                                       "grace_seconds is a whole number from 0 to 86400",
+                                       "leave it out for 30"));
+    }
+    plan.grace = Duration(grace->as_integer() * 1000);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const std::string_view> plan_fields() { return kFields; }
@@ -137,20 +157,8 @@ Outcome<jobs::Plan> read_plan(const Value& body, const lease::Party& party, std:
           "0-15%4: sixteen elements, four at once"));
     }
   }
-  if (const Value* umask = body.find("umask"); umask != nullptr && !umask->is_null()) {
-    if (!umask->is_integer() || umask->as_integer() < 0 || umask->as_integer() > 0777) {
-      return std::unexpected(bad_field("umask", *umask, "umask is a whole number from 0 to 511",
-                                       "18 is 022 in octal, which is taken where there is none"));
-    }
-    plan.umask = static_cast<std::uint32_t>(umask->as_integer());
-  }
-  if (const Value* grace = body.find("grace_seconds"); grace != nullptr && !grace->is_null()) {
-    if (!grace->is_integer() || grace->as_integer() < 0 || grace->as_integer() > 86'400) {
-      return std::unexpected(bad_field("grace_seconds", *grace,
-                                       "grace_seconds is a whole number from 0 to 86400",
-                                       "leave it out for 30"));
-    }
-    plan.grace = Duration(grace->as_integer() * 1000);
+  if (auto process = read_process(body, plan); !process) {
+    return std::unexpected(process.error());
   }
   Value wanted = json::object();
   if (const Value* lease = body.find("lease"); lease != nullptr && !lease->is_null()) {

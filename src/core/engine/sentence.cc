@@ -123,6 +123,24 @@ std::string Sentence::of_nodes() const {
   }
 }
 
+// "H100", "model with A100 in its name", "model with A100 and without MIG in its name".
+std::string Sentence::wanted_models() const {
+  if (ask_ == nullptr) {
+    return "such model";
+  }
+  const DeviceFilter& filter = ask_->filter;
+  std::string parts;
+  const auto add = [&](std::string_view how, const std::vector<std::string>& names) {
+    if (!names.empty()) {
+      parts += fmt::format("{} {} {}", parts.empty() ? "" : " and", how, named(any_of(names)));
+    }
+  };
+  add("with", filter.use_types);
+  add("without", filter.avoid_types);
+  const std::string models = filter.models.empty() ? "model" : named(any_of(filter.models));
+  return parts.empty() ? models : models + parts + " in its name";
+}
+
 // What devices are: nothing that runs matters.
 std::string Sentence::of_kinds() const {
   const auto has = those("has", "have");
@@ -136,10 +154,12 @@ std::string Sentence::of_kinds() const {
     case Cause::no_such_profile:
       return fmt::format("{} no instance of that profile ({})", has, example("is another one"));
     case Cause::type_mismatch:
-      return fmt::format("{} no {} ({})", has,
-                         named(ask_ == nullptr ? "" : any_of(ask_->filter.models)),
-                         example("is another model"));
+      return fmt::format("{} no {} ({})", has, wanted_models(), example("is another model"));
     case Cause::uuid_mismatch:
+      if (ask_ != nullptr && ask_->filter.use_uuids.empty()) {
+        return fmt::format("{} only devices that it must not use: {} ({})", has,
+                           named(any_of(ask_->filter.avoid_uuids)), their_names());
+      }
       return fmt::format("{} none of the devices that it may use: {} ({})", has,
                          named(ask_ == nullptr ? "" : any_of(ask_->filter.use_uuids)),
                          their_names());

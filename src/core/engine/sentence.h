@@ -43,6 +43,7 @@ class Sentence {
   std::string granting_held() const;
   std::string because() const;
   std::string of_nodes() const;
+  std::string wanted_models() const;
   std::string of_kinds() const;
   std::string of_devices() const;
   std::string of_the_engine() const;

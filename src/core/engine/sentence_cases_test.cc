@@ -166,6 +166,25 @@ std::vector<Case> of_kinds_of_devices() {
          ask.filter.models = {"H100"};
          w.submit("x", ask);
        }},
+      {Cause::type_mismatch,
+       "needs 4096 MiB on one GPU; the 1 node has no model with T4 and without A in its name "
+       "(n0/GPU-n00 is another model)",
+       [](World& w) {
+         w.apply(NodeUpserted{node_of("n0", 1)});
+         DeviceAsk ask = some();
+         ask.filter.use_types = {"T4"};
+         ask.filter.avoid_types = {"A"};
+         w.submit("x", ask);
+       }},
+      {Cause::uuid_mismatch,
+       "needs 4096 MiB on one GPU; the 1 node has only devices that it must not use: GPU-n00 "
+       "(n0)",
+       [](World& w) {
+         w.apply(NodeUpserted{node_of("n0", 1)});
+         DeviceAsk ask = some();
+         ask.filter.avoid_uuids = {"GPU-n00"};
+         w.submit("x", ask);
+       }},
       {Cause::uuid_mismatch,
        "needs 4096 MiB on one GPU; the 1 node has none of the devices that it may use: GPU-7 "
        "(n0)",
