@@ -14,9 +14,6 @@ namespace berth::request {
 
 namespace {
 
-// Part of an annotation key after the slash has at most 63 characters (A51).
-constexpr std::size_t kLongestFractiondName = 34;
-
 class PodReader {
  public:
   PodReader(const PodWords& pod, const PodRules& rules)
@@ -376,11 +373,11 @@ void PodReader::note_share(const std::string& container, std::string_view key,
                                 printable(pod_.namespace_name), printable(pod_.name)),
                     container);
   }
-  if (container.size() > kLongestFractiondName) {
+  if (container.size() > core::kLongestKeyName) {
     findings_.warn(ReasonCode::name_too_long_for_fractiond, "name", container,
                    fmt::format("nodes where fractiond enforces shares are left out: they take "
                                "names of at most {} characters",
-                               kLongestFractiondName),
+                               core::kLongestKeyName),
                    container);
   }
 }

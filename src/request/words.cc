@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "request/admission.h"
 #include "request/phases.h"
 #include "request/units.h"
 #include "request/word_draft.h"
@@ -362,7 +363,7 @@ void Reader::set_positions(std::vector<Finding>& findings) const {
 }
 
 void Reader::build_from_pod() {
-  PodOutcome pod = read_pod(pod_words(), rules_);
+  PodOutcome pod = admit_create(pod_words(), rules_);
   set_positions(pod.errors);
   set_positions(pod.warnings);
   outcome_.errors.insert(outcome_.errors.end(), pod.errors.begin(), pod.errors.end());

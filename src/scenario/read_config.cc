@@ -163,8 +163,7 @@ constexpr std::array kScriptKeys = {
                 }},
     Key<Script>{{"fleet", "text or fleet", "the machines", "n0=2x16GiB", true},
                 [](const Value& value, Script& script) -> Result<void> {
-                  TRY(script.fleet, read_fleet(value));
-                  return success();
+                  return read_fleet(value, script);
                 }},
     Key<Script>{{"config", "map", "how the engine is set", "{policy: spread}"},
                 [](const Value& value, Script& script) -> Result<void> {

@@ -157,6 +157,20 @@ constexpr std::array kWorkloadKeys = {
     Key<ExpectWorkload>{{"preemption", "map", "what could have left: 'expect preemption'",
                          "{considered: 5, priority: 3}"},
                         read_preemption},
+    BERTH_WORKLOAD_KEY(annotations, "map of text",
+                       "of pods: annotations that its binding wrote; checked where pods are played",
+                       "{berth.dev/main.memory-request-mib: \"4096\"}", read_words_by_name(value)),
+    Key<ExpectWorkload>{{"env", "map of map",
+                         "of pods: by container, variables that it starts with; checked where pods "
+                         "are played with admission",
+                         "{main: {NVIDIA_VISIBLE_DEVICES: GPU-1a2b}}"},
+                        [](const Value& value, ExpectWorkload& expect) -> Result<void> {
+                          TRY(auto entries, value.entries());
+                          for (const auto& [container, variables] : entries) {
+                            TRY(expect.env[container.text], read_words_by_name(variables));
+                          }
+                          return success();
+                        }},
     BERTH_WORKLOAD_KEY(search_complete, "true or false",
                        "whether everything was tried; `false`: the budget of the search ended",
                        "true", value.truth()),

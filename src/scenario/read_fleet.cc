@@ -107,10 +107,25 @@ Result<void> read_devices(const Value& value, std::vector<DeviceDraft>& drafts) 
 }
 
 Result<void> read_labels(const Value& value, NodeDraft& draft) {
-  TRY(auto entries, value.entries());
-  for (const auto& [name, text] : entries) {
-    TRY(draft.node.labels[name.text], text.word());
-  }
+  TRY(draft.node.labels, read_words_by_name(value));
+  return success();
+}
+
+Result<void> read_backend(const Value& value, NodeDraft& draft) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kBackends = {
+      {{"none", "none"}, {"guard", "guard"}, {"fractiond", "fractiond"}}};
+  TRY(const std::string_view backend,
+      value.choice(std::span<const std::pair<std::string_view, std::string_view>>(kBackends)));
+  draft.way.backend = backend;
+  draft.node.sizes_by_name = backend == "fractiond";
+  return success();
+}
+
+Result<void> read_sharing_ready(const Value& value, NodeDraft& draft) {
+  draft.way.says_ready = value.node().text != "unknown";
+  draft.node.sharing_ready = false;
+  if (!draft.way.says_ready) return success();
+  TRY(draft.node.sharing_ready, value.truth());
   return success();
 }
 
@@ -194,13 +209,22 @@ constexpr std::array kNodeKeys = {
                      return success();
                    }},
     Key<NodeDraft>{{"sharing_ready", "true or false",
-                    "`false`: what enforces shares on it does not work; "
+                    "`false`: what enforces shares on it does not work, `unknown`: nobody says so; "
                     "whole devices are unaffected",
                     "false"},
-                   [](const Value& value, NodeDraft& draft) -> Result<void> {
-                     TRY(draft.node.sharing_ready, value.truth());
-                     return success();
-                   }},
+                   read_sharing_ready},
+    Key<NodeDraft>{{"backend", "name",
+                    "what holds a share to its size there: `none`, `guard` or `fractiond`, which "
+                    "takes container names of at most 34 characters; `none` when not said",
+                    "fractiond"},
+                   read_backend},
+    Key<NodeDraft>{
+        {"cdi", "true or false",
+         "of pods: whether devices are named in the CDI way; false when not said", "true"},
+        [](const Value& value, NodeDraft& draft) -> Result<void> {
+          TRY(draft.way.cdi, value.truth());
+          return success();
+        }},
     Key<NodeDraft>{{"cordoned", "true or false", "`true`: no new grants", "true"},
                    [](const Value& value, NodeDraft& draft) -> Result<void> {
                      TRY(draft.node.cordoned, value.truth());
@@ -307,7 +331,16 @@ Result<core::Node> finish_node(const NodeDraft& draft, std::optional<Memory> res
   return node;
 }
 
-Result<std::vector<core::Node>> read_fleet(const Value& value) {
+Result<std::map<std::string, std::string>> read_words_by_name(const Value& value) {
+  TRY(auto entries, value.entries());
+  std::map<std::string, std::string> words;
+  for (const auto& [name, text] : entries) {
+    TRY(words[name.text], text.word());
+  }
+  return words;
+}
+
+Result<void> read_fleet(const Value& value, Script& script) {
   FleetDraft fleet;
   if (value.node().is_scalar()) {
     TRY_VOID(read_spec(value, fleet));
@@ -323,6 +356,7 @@ Result<std::vector<core::Node>> read_fleet(const Value& value) {
   }
   for (const NodeDraft& draft : fleet.nodes) {
     TRY(core::Node node, finish_node(draft, fleet.reserve, value.file()));
+    script.ways[node.name] = draft.way;
     nodes.push_back(std::move(node));
   }
   if (nodes.empty()) return value.error("a fleet has nodes: give `spec` or `nodes`");
@@ -338,7 +372,8 @@ Result<std::vector<core::Node>> read_fleet(const Value& value) {
       }
     }
   }
-  return nodes;
+  script.fleet = std::move(nodes);
+  return success();
 }
 
 std::vector<std::string> device_classes(const std::vector<core::Node>& fleet) {
@@ -355,7 +390,10 @@ Result<std::vector<core::Node>> parse_fleet(std::string_view text, std::string_v
   TRY(const std::vector<yaml::Node> documents, yaml::parse(text, file_name));
   for (const yaml::Node& document : documents) {
     const yaml::Node* fleet = document.find("fleet");
-    if (fleet != nullptr) return read_fleet(Value(*fleet, "fleet", file_name));
+    if (fleet == nullptr) continue;
+    Script script;
+    TRY_VOID(read_fleet(Value(*fleet, "fleet", file_name), script));
+    return std::move(script.fleet);
   }
   return yaml::error_at(file_name, 1, 1,
                         "the file has no section `fleet:`, for example fleet: 8x80GiB:H100");

@@ -116,6 +116,30 @@ constexpr std::array kRenumberKeys = {
         }},
 };
 
+// --- edit ---
+
+constexpr std::array kEditKeys = {
+    Key<Edit>{{"uid", "name", "the task whose pod is meant", "train", true},
+              [](const Value& value, Edit& edit) -> Result<void> {
+                TRY(edit.uid, value.word());
+                return success();
+              }},
+    Key<Edit>{{"annotations", "map of text", "what is written, as on a pod",
+               "{gpu-memory: \"8192\"}", true},
+              [](const Value& value, Edit& edit) -> Result<void> {
+                TRY(edit.annotations, read_words_by_name(value));
+                return success();
+              }},
+    Key<Edit>{{"refused", "text",
+               "expects that it is refused, with this reason code; without it nothing may be",
+               "ImmutableKey"},
+              [](const Value& value, Edit& edit) -> Result<void> {
+                TRY(std::string code, value.word());
+                edit.refusal = Named{std::move(code), value.place()};
+                return success();
+              }},
+};
+
 // --- steps ---
 
 template <WorkloadVerb kVerb>
@@ -253,6 +277,19 @@ constexpr std::array kStepKeys = {
     Key<Step>{{"renumber", "list of renumber", "the driver numbers devices anew; UUIDs stay",
                "{node: n0, indices: [1, 0]}"},
               read_deed<Renumber, renumber_section>},
+    Key<Step>{{"edit", "list of edit", "somebody writes annotations on pods that exist",
+               "{uid: train, annotations: {gpu-memory: \"8192\"}, refused: ImmutableKey}"},
+              read_deed<Edit, edit_section>},
+    Key<Step>{{"restart", "true",
+               "whoever decides starts anew: it is told the nodes, what runs and "
+               "what waits, and makes its books from that alone",
+               "true"},
+              [](const Value& value, Step& step) -> Result<void> {
+                TRY(const bool said, value.truth());
+                if (!said) return value.error("true, or left out");
+                step.deeds.emplace_back(Restart{value.place()});
+                return success();
+              }},
     Key<Step>{{"policy", "text", "another placement policy from now on", "spread"},
               [](const Value& value, Step& step) -> Result<void> {
                 ChangePolicy change{.place = value.place(), .spec = {}};
@@ -300,6 +337,12 @@ constexpr std::array kStepKeys = {
 constexpr Section<Observe> kObserve{"observe", "A sample of one device.", kObserveKeys};
 constexpr Section<AddDevice> kAddDevice{"add_device", "A new device.", kAddDeviceKeys};
 constexpr Section<Renumber> kRenumber{"renumber", "New indices for known devices.", kRenumberKeys};
+constexpr Section<Edit> kEdit{
+    "edit",
+    "Annotations that somebody who is no part of Berth writes on a pod that exists. The engine "
+    "knows "
+    "no annotations: played on it alone, only the rules of admission are asked.",
+    kEditKeys};
 constexpr Section<Step> kStep{
     "step", "One point in time; its keys are obeyed in the order in which they are written.",
     kStepKeys};
@@ -311,6 +354,8 @@ const Section<Observe>& observe_section() { return kObserve; }
 const Section<AddDevice>& add_device_section() { return kAddDevice; }
 
 const Section<Renumber>& renumber_section() { return kRenumber; }
+
+const Section<Edit>& edit_section() { return kEdit; }
 
 const Section<Step>& step_section() { return kStep; }
 

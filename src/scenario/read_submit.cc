@@ -209,6 +209,12 @@ Result<Submit> read_one_submit(const Value& value) {
   SubmitDraft draft;
   draft.submit.place = value.place();
   TRY_VOID(read_section(submit_section(), value, draft));
+  if (const yaml::Node* written = value.node().find("annotations");
+      written != nullptr && written->is_map()) {
+    for (const yaml::Entry& entry : written->entries) {
+      draft.submit.annotations[entry.key] = entry.value.text;  // also empty: that is refused below
+    }
+  }
   if (auto finished = finish_workload(draft, value.file()); !finished.ok()) {
     if (!draft.submit.refusal) return std::move(finished).error();
     draft.submit.refused_as = finished.error().message();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "request/admission.h"
 #include "scenario/checker.h"
 #include "scenario/session.h"
 #include "scenario/words.h"
@@ -221,6 +222,35 @@ class Runner {
     }
     session_.note(fmt::format("adopt {}", adopt.uid));
     session_.apply(std::move(adopted));
+    return success();
+  }
+
+  // What admission says of it; the engine itself reads a request once and never again.
+  Result<void> perform(const Edit& edit) {
+    std::string found;
+    for (const request::Finding& finding :
+         request::check_update({}, edit.annotations, request::Writer::user)) {
+      found += (found.empty() ? "" : "; ") + finding.text();
+    }
+    const std::string wanted = edit.refusal ? edit.refusal->text : "";
+    report_.checks.push_back(
+        {.place = edit.refusal ? edit.refusal->place : edit.place,
+         .met = wanted.empty() ? found.empty() : found.find(wanted) != std::string::npos,
+         .subject = edit.uid,
+         .wanted = wanted.empty() ? "a change accepted" : "a change refused with " + wanted,
+         .found = found.empty() ? "a change accepted" : found,
+         .detail = ""});
+    return success();
+  }
+
+  Result<void> perform(const Restart& restart) {
+    session_.note("restart");
+    if (auto anew = session_.start_anew(); !anew.ok()) {
+      return error(restart.place, anew.error().message());
+    }
+    if (!script_.topologies.empty()) session_.apply(core::TopologiesChanged{script_.topologies});
+    if (script_.queues) session_.apply(core::QueuesChanged{queues_});
+    session_.tell_again();
     return success();
   }
 

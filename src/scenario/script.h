@@ -42,6 +42,8 @@ struct Submit {
   std::optional<Named>
       refusal{};             // the request is wrong and this is the code it must be refused with
   std::string refused_as{};  // what the request's reader said, when it refused
+  // The word `annotations` as it was written; empty where the request has other words.
+  std::map<std::string, std::string> annotations{};
 };
 
 // All of them arrive before any is decided: their queues are held while they come.
@@ -65,6 +67,19 @@ struct Adopt {
   core::WorkloadOptions options{};
   std::vector<Named> devices{};  // one share on each
   bool confirmed = true;
+};
+
+// Somebody writes annotations on a pod that exists.
+struct Edit {
+  Place place;
+  std::string uid{};
+  std::map<std::string, std::string> annotations{};
+  std::optional<Named> refusal{};  // the code with which that must be refused
+};
+
+// Whoever decides starts anew and knows only what the outside world tells it again.
+struct Restart {
+  Place place;
 };
 
 enum class WorkloadVerb : std::uint8_t {
@@ -208,6 +223,9 @@ struct ExpectWorkload {
   std::optional<ExpectFigures> topology{};
   std::optional<ExpectFigures> preemption{};
   std::optional<bool> search_complete{};
+  // Of pods alone: the engine writes none of it.
+  std::map<std::string, std::string> annotations{};                 // of its binding
+  std::map<std::string, std::map<std::string, std::string>> env{};  // by container
 };
 
 // One workload that was told to leave in this step.
@@ -251,7 +269,7 @@ struct Expect {
 
 using Deed = std::variant<Submit, SubmitTogether, Join, Adopt, WorkloadDeed, Observe, NodeDeed,
                           AddNode, DeviceDeed, AddDevice, Renumber, ChangePolicy, ChangeQueues,
-                          StopQueues, ChangeTopologies, HoldGranting, Expect>;
+                          StopQueues, ChangeTopologies, HoldGranting, Edit, Restart, Expect>;
 
 struct Step {
   Place place;
@@ -260,11 +278,19 @@ struct Step {
   std::vector<Deed> deeds{};          // in the order written
 };
 
+// What a node is in Kubernetes beyond what the engine knows of it.
+struct NodeWay {
+  std::string backend = "none";  // who holds shares to their size there: none, guard, fractiond
+  bool cdi = false;              // devices are named in the CDI way
+  bool says_ready = true;        // false: nobody says whether the backend works
+};
+
 struct Script {
   std::string file{};
   Place place;
   std::string about{};
   std::vector<core::Node> fleet{};
+  std::map<std::string, NodeWay> ways{};  // by the name of the node
   core::EngineConfig config{};
   std::optional<core::QueueConfig> queues{};  // without refusals; some may be on hold
   std::vector<core::Topology> topologies{};

@@ -36,6 +36,7 @@ struct DeviceDraft {
 struct NodeDraft {
   Place place;
   core::Node node{};
+  NodeWay way{};
   std::vector<DeviceDraft> devices{};
 };
 
@@ -101,6 +102,7 @@ const Section<core::Topology>& topology_section();
 const Section<Observe>& observe_section();
 const Section<AddDevice>& add_device_section();
 const Section<Renumber>& renumber_section();
+const Section<Edit>& edit_section();
 const Section<Expect>& expect_section();
 const Section<ExpectWorkload>& expect_workload_section();
 const Section<ExpectFigures>& expect_device_section();
@@ -113,8 +115,10 @@ const Section<ExpectFigures>& expect_queue_section();
 const Section<ExpectEviction>& expect_eviction_section();
 const Section<ExpectDomains>& expect_domains_section();
 
+// A map of words by name.
+Result<std::map<std::string, std::string>> read_words_by_name(const Value& value);
 // The value of `fleet:`: SPEC, or the keys of the fleet section.
-Result<std::vector<core::Node>> read_fleet(const Value& value);
+Result<void> read_fleet(const Value& value, Script& script);
 // One node, complete. `reserve`: of devices that state none.
 Result<core::Node> finish_node(const NodeDraft& draft, std::optional<Memory> reserve,
                                std::string_view file);

@@ -1,5 +1,6 @@
 #include "scenario/session.h"
 
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -20,8 +21,61 @@ struct Overloaded : Visitors... {
 }  // namespace
 
 Result<Session> Session::create(core::EngineConfig config, Duration grace) {
-  TRY(std::unique_ptr<core::Engine> engine, core::Engine::create(std::move(config)));
-  return Session(std::move(engine), grace);
+  TRY(std::unique_ptr<core::Engine> engine, core::Engine::create(config));
+  return Session(std::move(config), std::move(engine), grace);
+}
+
+Result<void> Session::start_anew() {
+  told_again_.clear();
+  std::set<std::string> seen;
+  for (const std::string& uid : came_) {
+    const auto workload = engine_->workload(uid);
+    if (!workload || !seen.insert(uid).second) continue;
+    if (workload->gang() != nullptr) {
+      return invalid_argument(uid + " is a gang: a restart is for tasks alone");
+    }
+    const core::Grant* grant = engine_->grant(uid);
+    if (grant == nullptr || grant->state == core::GrantState::promised) {
+      told_again_.emplace_back(core::WorkloadSubmitted{*workload});
+      continue;
+    }
+    core::GrantAdopted adopted{.workload = *workload,
+                               .node = engine_->fleet().node(grant->node).name,
+                               .shares = {},
+                               .confirmed = grant->state != core::GrantState::granted};
+    for (const core::ContainerGrant& container : grant->containers) {
+      for (const core::DeviceShare& share : container.shares) {
+        adopted.shares.push_back({.container = container.container,
+                                  .uuid = engine_->fleet().uuid(share.device),
+                                  .request_mib = share.request_mib,
+                                  .limit_mib = share.limit_mib});
+      }
+    }
+    told_again_.emplace_back(std::move(adopted));
+    if (grant->state == core::GrantState::releasing) {
+      told_again_.emplace_back(core::GrantReleasing{uid});
+    }
+    if (!grant->starting) told_again_.emplace_back(core::WorkloadInitialized{uid});
+  }
+  std::vector<core::Node> nodes;
+  for (std::size_t i = 0; i < engine_->fleet().node_slots(); ++i) {
+    if (engine_->fleet().present(core::NodeId(i))) {
+      nodes.push_back(engine_->fleet().node(core::NodeId(i)));
+    }
+  }
+  TRY(engine_, core::Engine::create(config_));
+  wakes_.clear();
+  leaving_.clear();
+  for (core::Node& node : nodes) {
+    apply(core::NodeUpserted{std::move(node)});
+  }
+  return success();
+}
+
+void Session::tell_again() {
+  for (core::EventBody& body : std::exchange(told_again_, {})) {
+    apply(std::move(body));
+  }
 }
 
 void Session::note(std::string text) {
@@ -75,6 +129,11 @@ void Session::deliver(core::EventBody body) {
   if (broken_) return;
   const bool comes = std::holds_alternative<core::WorkloadSubmitted>(body) ||
                      std::holds_alternative<core::GrantAdopted>(body);
+  if (const auto* task = std::get_if<core::WorkloadSubmitted>(&body)) {
+    came_.emplace_back(task->workload.uid());
+  } else if (const auto* found = std::get_if<core::GrantAdopted>(&body)) {
+    came_.emplace_back(found->workload.uid());
+  }
   const std::span<const core::Action> actions = engine_->apply({now_, std::move(body)});
   known_ += comes ? 1 : 0;  // also what was refused: it only makes verify() rarer
   std::vector<std::string> texts;

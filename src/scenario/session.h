@@ -81,6 +81,11 @@ class Session {
   void verify_now();
   // Lets time pass, waking the engine whenever it asked for it. Requires: to >= now().
   void advance(Time to);
+  // A new engine that knows the nodes alone, and then what tell_again() tells it: what held grants
+  // as found running, what waited as new, in the order in which they came first. Errors: a gang is
+  // known, whose members nobody could tell apart.
+  Result<void> start_anew();
+  void tell_again();
   // Rounds without news; the actions they cause, as texts. None is right.
   std::vector<std::string> settle(int rounds);
 
@@ -92,8 +97,8 @@ class Session {
     bool restarts = false;
   };
 
-  Session(std::unique_ptr<core::Engine> engine, Duration grace)
-      : engine_(std::move(engine)), grace_(grace) {}
+  Session(core::EngineConfig config, std::unique_ptr<core::Engine> engine, Duration grace)
+      : config_(std::move(config)), engine_(std::move(engine)), grace_(grace) {}
 
   void deliver(core::EventBody body);
   // What should be gone by now goes.
@@ -107,7 +112,10 @@ class Session {
   std::string decide(const char* what, core::WorkloadId workload, std::string_view rest);
   std::string grant_text(core::WorkloadId workload) const;
 
+  core::EngineConfig config_;
   std::unique_ptr<core::Engine> engine_;
+  std::vector<std::string> came_;            // every workload, in the order in which they came
+  std::vector<core::EventBody> told_again_;  // after a new start
   World world_;
   Time now_;
   Duration grace_;

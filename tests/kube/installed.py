@@ -65,8 +65,10 @@ class Installed:
 
     def write_configuration(self, name, **fields):
         folder = self.plane.folder
-        (folder / "queues.yaml").write_text(self.queues, encoding="utf-8")
-        words = {"queues_file": str(folder / "queues.yaml"), **fields, **self.configuration}
+        words = {**fields, **self.configuration}
+        if self.queues is not None:
+            (folder / "queues.yaml").write_text(self.queues, encoding="utf-8")
+            words["queues_file"] = str(folder / "queues.yaml")
         path = folder / f"{name}.yaml"
         path.write_text(json.dumps(words), encoding="utf-8")  # JSON is YAML
         return path

@@ -224,7 +224,11 @@ class WebhookLife(WithWebhook, unittest.TestCase):
         self.assertGreater(count, 50)
 
     def test_b_while_it_is_down_only_our_pods_wait_for_it(self):
+        self.made("here-already", {"gpu-memory": "1"})
         self.webhook.kill()
+        # What a Job's controller does to each of its pods, before and after.
+        for finalizers in (["batch.kubernetes.io/job-tracking"], None):
+            self.tenant.patch(POD + "here-already", {"metadata": {"finalizers": finalizers, "labels": {"a": "b"}}})
         self.made("elsewhere", scheduler="default-scheduler")
         words = self.refusal(lambda: self.made("ours", {"gpu-memory": "1"}))
         self.assertIn('failed calling webhook "pods.berth.dev"', words)

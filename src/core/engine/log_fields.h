@@ -75,7 +75,7 @@ void fields(auto& io, Of<PairScore> auto& x) { io(x.a, x.b, x.score); }
 
 void fields(auto& io, Of<Node> auto& x) {
   io(x.name, x.cpu, x.ram, x.pod_slots, x.labels, x.taints, x.ready, x.cordoned);
-  io(x.gpu_replicas, x.sharing_ready, x.tie_rank, x.devices, x.links);
+  io(x.gpu_replicas, x.sharing_ready, x.tie_rank, x.devices, x.links, x.sizes_by_name);
 }
 
 void fields(auto& io, Of<DeviceFilter> auto& x) {

@@ -48,7 +48,8 @@ Node RandomValues::node() {
             .sharing_ready = flip(),
             .tie_rank = number(),
             .devices = list([this] { return device(); }),
-            .links = list([this] { return PairScore{small_number(), small_number(), number()}; })};
+            .links = list([this] { return PairScore{small_number(), small_number(), number()}; }),
+            .sizes_by_name = flip()};
   for (std::int64_t labels = below(4); labels > 0; --labels) {
     node.labels.emplace(text(), text());
   }

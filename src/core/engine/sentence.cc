@@ -172,6 +172,10 @@ std::string Sentence::of_kinds() const {
     case Cause::sharing_not_ready:
       return fmt::format("{} not ready to enforce shares ({})", those("is", "are"), their_names());
     case Cause::backend_cannot_enforce:
+      if (ask_ != nullptr && ask_->long_name) {
+        return fmt::format("{} shares by container names of at most {} characters ({})",
+                           those("enforces", "enforce"), kLongestKeyName, their_names());
+      }
       return fmt::format("{} no MPS daemon for sm-sharing ({})", has, example("has none"));
     default: return "";
   }

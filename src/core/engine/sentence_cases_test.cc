@@ -221,6 +221,15 @@ std::vector<Case> of_kinds_of_devices() {
          w.apply(NodeUpserted{changed([](Node&, Device& d) { d.sm_sharing = false; })});
          w.submit("x", sm_sharing(100));
        }},
+      {Cause::backend_cannot_enforce,
+       "needs 4096 MiB on one GPU; the 1 node enforces shares by container names of at most 34 "
+       "characters (n0)",
+       [](World& w) {
+         w.apply(NodeUpserted{changed([](Node& n, Device&) { n.sizes_by_name = true; })});
+         RequestSpec spec;
+         spec.containers = {{.name = std::string(35, 'c'), .gpu = some()}};
+         w.apply(WorkloadSubmitted{Workload::task("x", Request::create(spec).value(), {})});
+       }},
       {Cause::no_usable_memory,
        "needs 4096 MiB on one GPU; the 1 node has no device of known and usable memory "
        "(n0/GPU-n00 has none)",

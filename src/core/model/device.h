@@ -83,6 +83,9 @@ struct Node {
   std::int64_t tie_rank = 0;  // lower first when scores tie; equal ranks fall back to the name
   std::vector<Device> devices;
   std::vector<PairScore> links = {};  // pairs not listed: 0, nothing known
+  // What enforces shares there is told their sizes in annotation keys with the container's name,
+  // which bounds that name (A51).
+  bool sizes_by_name = false;
   bool operator==(const Node&) const = default;
 };
 

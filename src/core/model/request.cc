@@ -129,8 +129,9 @@ Result<Request> Request::create(RequestSpec spec) {
     return invalid_argument(fmt::format("{} containers; at most {} are supported",
                                         spec.containers.size(), kMaxContainers));
   }
-  for (const ContainerAsk& container : spec.containers) {
+  for (ContainerAsk& container : spec.containers) {
     TRY_VOID(check_container(container));
+    container.gpu.long_name = container.gpu.is_share() && container.name.size() > kLongestKeyName;
   }
   return Request(std::move(spec));
 }

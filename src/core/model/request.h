@@ -74,6 +74,8 @@ struct DeviceAsk {
   OrderHint node_order = OrderHint::policy;
   OrderHint device_order = OrderHint::policy;
   LinkRule links = LinkRule::none;  // of several devices; one alone is always joined
+  // Its container's name is longer than kLongestKeyName; set by Request::create().
+  bool long_name = false;
 
   static DeviceAsk memory_mib(std::int64_t mib, int count = 1);
   static DeviceAsk fraction_nano(std::int64_t nano, int count = 1);
@@ -130,6 +132,10 @@ struct RequestSpec {
   std::vector<ContainerAsk> containers;  // those that ask for nothing may be left out
   bool operator==(const RequestSpec&) const = default;
 };
+
+// A container's name as part of an annotation key "container.<name>.gpu-memory.request", of which
+// Kubernetes allows 63 characters (annotations.md 2.2, A51).
+inline constexpr std::size_t kLongestKeyName = 34;
 
 // Bounds of every field that comes from outside.
 inline constexpr int kMaxAskCount = 1024;  // devices per container; more is a typing error

@@ -26,9 +26,13 @@ DeviceFace empty_face(const Device& device, std::int64_t limit_percent) {
   return face;
 }
 
-// What a refusal by an empty device means for ever.
+// What a refusal by an empty machine means for ever. Who holds a device there is the task itself.
 Cause for_ever(Cause cause) {
-  return cause == Cause::insufficient_memory ? Cause::largest_device_too_small : cause;
+  switch (cause) {
+    case Cause::insufficient_memory: return Cause::largest_device_too_small;
+    case Cause::device_exclusive: return Cause::insufficient_devices;
+    default: return cause;
+  }
 }
 
 }  // namespace

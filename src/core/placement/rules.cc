@@ -29,7 +29,7 @@ bool listed(const std::vector<std::string>& list, const std::string& text) {
   return std::ranges::find(list, text) != list.end();
 }
 
-constexpr std::array<StaticRule, 8> kStaticRules{{
+constexpr std::array<StaticRule, 9> kStaticRules{{
     {Cause::resource_kind_mismatch,
      "GPUs serve shares and whole requests, MIG instances MIG requests, and shares where they may",
      [](const DeviceAsk& ask, const Node& node, const Device& device) {
@@ -67,6 +67,10 @@ constexpr std::array<StaticRule, 8> kStaticRules{{
     {Cause::sharing_not_ready, "shares need the node's enforcing backend to be ready",
      [](const DeviceAsk& ask, const Node& node, const Device&) {
        return !ask.is_share() || node.sharing_ready;
+     }},
+    {Cause::backend_cannot_enforce, "a share's container has a name that the node's backend takes",
+     [](const DeviceAsk& ask, const Node& node, const Device&) {
+       return !ask.long_name || !node.sizes_by_name;
      }},
     {Cause::backend_cannot_enforce, "sm-sharing needs a device whose daemon serves it",
      [](const DeviceAsk& ask, const Node&, const Device& device) {

@@ -14,8 +14,9 @@ std::string type_text(const Node& node) {
   std::string text;
   text.reserve(64 + 48 * node.devices.size());
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "{},{},{},{},{},{}", node.cpu.count(), node.ram.in_bytes(), node.pod_slots,
-                 node.gpu_replicas, node.sharing_ready ? 1 : 0, shares_on_instances(node) ? 1 : 0);
+  fmt::format_to(out, "{},{},{},{},{},{},{}", node.cpu.count(), node.ram.in_bytes(), node.pod_slots,
+                 node.gpu_replicas, node.sharing_ready ? 1 : 0, shares_on_instances(node) ? 1 : 0,
+                 node.sizes_by_name ? 1 : 0);
   for (const Device& device : node.devices) {
     fmt::format_to(out, ";{}:{},{},{},{},{}:{},{},{},{},{}", device.model.size(), device.model,
                    device.total.has_value() ? device.total->in_bytes() : -1,

@@ -121,6 +121,7 @@ void read_annotation(const Node& from, std::string_view text, const NodeRules& r
   }
   compare_counts(from, told.devices, into);
   into.backend = told.backend;
+  into.node.sizes_by_name = told.backend == NodeBackend::fractiond;
   into.cdi = told.cdi;
   into.sharing_why = sharing_obstacle(from, told, rules);
   into.node.sharing_ready = into.sharing_why.empty();
