@@ -83,7 +83,9 @@ std::string verdict_text(const core::Verdict& verdict, const World& world) {
                        mib_text(chosen.request_mib), world.short_name(chosen.uuid),
                        mib_text(chosen.limit_mib));
   }
-  if (verdict.nodes.total > 0) out += core::reason_histogram(verdict.nodes) + "\n";
+  if (const std::string nodes = core::reason_histogram(verdict.nodes); !nodes.empty()) {
+    out += nodes + "\n";
+  }
   if (verdict.devices && verdict.devices->scanned == 0) {
     out += "no device is of a kind that it may use\n";
   } else if (verdict.devices) {

@@ -86,6 +86,15 @@ class Checks(unittest.TestCase):
         self.history.pod("b", grant(("main", 60)))
         self.assertEqual(self.history.kinds(), [])
 
+    def test_the_grace_is_as_long_as_the_test_says(self):
+        self.history.node(at=0)
+        self.history.node(kind="DELETED", at=10)
+        self.history.pod("a", grant(("main", 60)), at=15)
+        self.assertIn("Cordoned", self.history.kinds())
+        self.assertEqual(self.history.kinds(grace_s=6), [])
+        self.history.pod("b", grant(("main", 60)), at=15)
+        self.assertEqual(self.history.kinds(grace_s=6), ["OverPromised"])  # there is no grace for that
+
     def test_whole_devices_are_shared_with_nobody(self):
         self.history.node()
         self.history.pod("a", grant({"name": "main", "mib": 100, "exclusive": True}))

@@ -42,11 +42,14 @@ class Installed:
             self.start_scheduler()
         return self
 
-    def start_webhook(self):
+    def launch_webhook(self):
         address = f"127.0.0.1:{self.webhook_port}"
         self.plane.launch("webhook", [BIN / "berth", "webhook", "--kubeconfig", self.plane.kubeconfig("webhook"), "--listen",
                                       address, "--url", f"https://{address}", "--runtime-class", self.runtime_class, "--config",
                                       self.write_configuration("webhook")])
+
+    def start_webhook(self):
+        self.launch_webhook()
         # It is ready once the API server trusts it and knows where it is.
         configuration = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/berth-webhook"
         self.plane.ready("webhook", lambda: "url" in self.plane.admin.get(configuration)["webhooks"][0]["clientConfig"])
@@ -94,6 +97,11 @@ class Installed:
                 return answer.status == 200
         except OSError:
             return False
+
+    @staticmethod
+    def text(port, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
+            return answer.read().decode()
 
     def face(self, path):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:

@@ -127,6 +127,9 @@ std::string reason_histogram(const Verdict::Nodes& nodes) {
   std::ranges::sort(counts, [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
+  if (counts.empty()) {
+    return "";
+  }
   std::string text = fmt::format("0/{} nodes", nodes.total);
   for (std::size_t i = 0; i < counts.size(); ++i) {
     fmt::format_to(std::back_inserter(text), "{} {} {}", i == 0 ? ":" : ",", counts[i].first,
@@ -141,8 +144,8 @@ std::string pod_message(const Verdict& verdict) {
     if (!text.empty() && text.back() != '.') {
       text += '.';
     }
-    text += ' ';
-    text += reason_histogram(verdict.nodes);
+    const std::string nodes = reason_histogram(verdict.nodes);
+    text += nodes.empty() ? "" : " " + nodes;
   }
   constexpr std::size_t kMaxBytes = 1024;
   if (text.size() > kMaxBytes) {

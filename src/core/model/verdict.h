@@ -223,7 +223,7 @@ struct Verdict {
   std::vector<ChosenDevice> chosen;
 };
 
-// "0/24 nodes: 20 InsufficientMemory, 4 UntoleratedTaint." Largest count first, then name.
+// "0/24 nodes: 20 InsufficientMemory, 4 Other." Largest first, then name; empty: no node said no.
 std::string reason_histogram(const Verdict::Nodes& nodes);
 // The message of a pod condition: summary, then histogram, at most 1024 bytes (9.2).
 std::string pod_message(const Verdict& verdict);

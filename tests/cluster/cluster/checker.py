@@ -6,8 +6,10 @@
     assert not verdict.faults, verdict
 
 Every version of every pod and node is gone through in the order of writing, and the books are recomputed at each. A pod is
-judged at the moment when it is bound, against the node as it was then or at any time within GRACE before: no scheduler can
-know what was written while its binding was on the way.
+judged at the moment when it is bound, against the node as it was then or at any time within a grace before: no scheduler can
+know what was written while its binding was on the way. `grace_s` is at least the longest time for which the test holds up what
+the scheduler sees or sends, or the scheduler itself. Of promises on a device there is no grace: all of them are the
+scheduler's own.
 """
 
 import json
@@ -52,7 +54,8 @@ class Verdict:
 
 
 class Checker:
-    def __init__(self, overcommit_percent=200, scheduler=SCHEDULER):
+    def __init__(self, overcommit_percent=200, scheduler=SCHEDULER, grace_s=GRACE_S):
+        self.grace_s = grace_s
         self.overcommit_percent = overcommit_percent
         self.scheduler = scheduler
         self.nodes = {}  # name -> [(time from which, NodeBook)], the last one is now
@@ -136,7 +139,7 @@ class Checker:
         if not history:
             self.fault("NoSuchNode", entry.name, version, entry.node)
             return
-        recent = [book for since, book in history[:-1] if self.valid_until(history, since) > at - GRACE_S] + [history[-1][1]]
+        recent = [book for since, book in history[:-1] if self.valid_until(history, since) > at - self.grace_s] + [history[-1][1]]
         if all(book.unschedulable for book in recent):
             self.fault("Cordoned", entry.name, version, f"node {entry.node} is cordoned or gone")
         grant = pod["metadata"].get("annotations", {}).get(books.GRANT)

@@ -35,6 +35,7 @@ class Recorder:
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.versions = {}  # the last one seen per resource
+        self.present = {resource: {} for resource in PATHS}  # uid -> the object as it was seen last
         self.stopping = False
         self.threads = []
 
@@ -55,6 +56,10 @@ class Recorder:
     def note(self, resource, kind, item):
         with self.changed:
             self.records.append(Record(resource, kind, item, time.time()))
+            if kind == "DELETED":
+                self.present[resource].pop(item["metadata"]["uid"], None)
+            elif kind != "GAP":
+                self.present[resource][item["metadata"]["uid"]] = item
             self.changed.notify_all()
 
     def follow(self, resource, path):
@@ -118,6 +123,11 @@ class Recorder:
             self.api.delete(f"/api/v1/nodes/{name}")
             self.api.gone(f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
         return self
+
+    def now(self, resource):
+        """What is there, as far as it was seen; without asking the server."""
+        with self.lock:
+            return list(self.present[resource].values())
 
     def in_order(self):
         """Everything recorded, in the order in which the server wrote it."""

@@ -7,11 +7,16 @@ anew, the proxy does its worst, servers are killed. Then everything calms down, 
     verdict = storm.verdict()
 
 The same seed gives the same decisions here; what the scheduler makes of them depends on the machine's timing.
+
+What a test does besides (a scheduler killed, a webhook down) it adds: `rare` are happenings of which one comes every `rare_s`
+seconds, in an order drawn anew each round, so that each has its turn. `hold_s` is the longest time for which any of it holds up a
+scheduler or what it sees; the checker's grace follows from it.
 """
 
 import http.client
 import random
 import time
+from collections import Counter
 
 from . import objects
 from .checker import check
@@ -23,11 +28,19 @@ REQUESTS = [({"gpu-memory": "8192"}, None), ({"gpu-memory": "20000", "gpu-memory
             ({"gpu-fraction": "0.25"}, None), ({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}, None),
             ({}, {"nvidia.com/gpu": "1"}), ({}, {"nvidia.com/gpu": "2"}), ({}, {"nvidia.com/gpumem": "10000"})]
 
+# The six causes of a 409 (kubernetes-api.md 4). Where it is not so the text lies, and the scheduler has to look.
+CONFLICTS = ["Precondition failed: UID in precondition: a, UID in object meta: b",
+             "Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: 2",
+             "pod p is being deleted, cannot be assigned to a host", 'pod p is already assigned to node "storm-0"',
+             'pod p is already assigned to node "storm-1"', "pod p has non-empty .spec.schedulingGates"]
+
 # Faults of the proxy, each for so many requests; writes and watches.
 FAULTS = [
     {"action": "answer", "code": 429, "reason": "TooManyRequests", "retry_after": 1, "method": "POST", "path": "/binding"},
     {"action": "answer", "code": 500, "reason": "InternalError", "method": "POST", "path": "/binding"},
     {"action": "answer", "code": 504, "reason": "Timeout", "method": "POST", "path": "/binding"},
+    *({"action": "answer", "code": 409, "reason": "Conflict", "message": message, "method": "POST", "path": "/binding"}
+      for message in CONFLICTS),
     {"action": "drop", "method": "POST", "path": "/binding"}, {"action": "drop_answer", "method": "POST", "path": "/binding"},
     {"action": "cut_connection", "method": "POST", "path": "/binding"}, {"action": "twice", "method": "POST", "path": "/binding"},
     {"action": "delay", "delay_ms": 700, "method": "POST", "path": "/binding"}, {"action": "goaway"},
@@ -35,6 +48,9 @@ FAULTS = [
     {"action": "answer", "code": 410, "reason": "Expired", "watch": True}, {"action": "expire", "watch": True, "events": 3},
     {"action": "cut", "watch": True, "events": 2}, {"action": "cut", "watch": True, "bytes": 5000},
     {"action": "end", "watch": True, "events": 1}, {"action": "stall", "watch": True, "events": 2, "delay_ms": 1500},
+    # One resource's watch behind the others': what happened comes in another order.
+    {"action": "stall", "watch": True, "path": "/pods", "events": 1, "delay_ms": 1200},
+    {"action": "stall", "watch": True, "path": "/nodes", "events": 1, "delay_ms": 1200},
     {"action": "slow", "watch": True, "delay_ms": 30}, {"action": "duplicate", "watch": True}, {"action": "bytewise", "watch": True},
     {"action": "answer", "code": 500, "reason": "InternalError", "method": "GET", "watch": False}]
 
@@ -42,16 +58,18 @@ AWAY = (OSError, http.client.HTTPException)
 
 
 class Storm:
-    def __init__(self, plane, faults, nodes=20, gpus=4, seed=1, restarts=False):
+    def __init__(self, plane, faults, nodes=20, gpus=4, seed=1, restarts=False, rare=(), rare_s=6, hold_s=3):
         """`restarts`: etcd and the API server are killed too; the recorder then watches a witness."""
         self.plane, self.faults, self.admin = plane, faults, plane.admin
         self.random = random.Random(seed)
-        self.gpus, self.restarts = gpus, restarts
+        self.gpus, self.rare_s, self.hold_s = gpus, rare_s, hold_s
+        self.rare = list(rare) + ([self.kill_etcd, self.kill_api_server] if restarts else [])
+        self.turn = []  # of this round of rare happenings
         self.recorder = Recorder(plane.start_witness() if restarts else plane.admin).__enter__()
         self.made = self.machines = 0
         self.names = [f"storm-{number}" for number in range(nodes)]
         self.admin.create_nodes([self.node(name) for name in self.names])
-        self.did = []
+        self.did = Counter()
 
     def node(self, name):
         """Another machine each time."""
@@ -68,8 +86,8 @@ class Storm:
 
     def some_pod(self, bound):
         # What has ended stays so: no kubelet brings a pod back.
-        pods = [p for p in self.admin.list("/api/v1/pods") if bool(p["spec"].get("nodeName")) == bound
-                and p["status"].get("phase") not in ("Succeeded", "Failed")]
+        pods = sorted((p for p in self.recorder.now("pods") if bool(p["spec"].get("nodeName")) == bound
+                       and p["status"].get("phase") not in ("Succeeded", "Failed")), key=lambda p: p["metadata"]["name"])
         return self.random.choice(pods)["metadata"]["name"] if pods else None
 
     def run(self):
@@ -101,7 +119,7 @@ class Storm:
         self.admin.gone(f"/api/v1/nodes/{name}")
         for pod in self.admin.list(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}"):
             self.admin.delete_pod(pod["metadata"]["name"])
-        self.admin.create_nodes([self.node(name)])
+        self.admin.create_nodes([self.node(name)])  # calm() makes it if this fails
 
     def fault(self):
         self.faults.rule(**self.random.choice(FAULTS), times=self.random.randint(1, 5))
@@ -123,18 +141,23 @@ class Storm:
         """Things happen for so long; so many pods come, evenly."""
         happenings = [(self.run, 6), (self.over, 4), (self.go, 4), (self.again, 2), (self.cordon, 1), (self.other_devices, 1),
                       (self.fault, 6), (self.close, 0.3)]
-        if self.restarts:
-            happenings += [(self.kill_etcd, 0.1), (self.kill_api_server, 0.1)]
         began = time.monotonic()
-        while (passed := time.monotonic() - began) < seconds or self.made < pods:
-            while self.made < pods * min(1, passed / seconds):
+        next_rare, until = began + self.rare_s, self.made + pods
+        already = self.made
+        while (passed := time.monotonic() - began) < seconds or self.made < until:
+            while self.made - already < pods * min(1, passed / seconds):
                 self.attempt(self.come)
+            if self.rare and time.monotonic() > next_rare:
+                if not self.turn:
+                    self.turn = self.random.sample(self.rare, len(self.rare))
+                self.attempt(self.turn.pop())
+                next_rare = time.monotonic() + self.rare_s
             self.attempt(self.random.choices([h for h, _ in happenings], [w for _, w in happenings])[0])
             time.sleep(0.02)
 
     def attempt(self, happening):
         """What fails because a pod has just gone, or a server is away, is tried another time."""
-        self.did.append(happening.__name__)
+        self.did[happening.__name__] += 1
         try:
             happening()
         except (ApiError, *AWAY):
@@ -147,7 +170,12 @@ class Storm:
         self.faults.clear()
         self.faults.thaw()
         for name in self.names:
-            self.admin.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": None}})
+            try:
+                self.admin.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": None}})
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+                self.admin.create_nodes([self.node(name)])
         deadline, quiet = time.monotonic() + seconds, 0
         while quiet < 4 and time.monotonic() < deadline:
             undecided = [p for p in self.admin.list("/api/v1/pods") if not self.is_decided(p)]
@@ -160,7 +188,7 @@ class Storm:
         return bool(pod["spec"].get("nodeName")) or any(c["type"] == "PodScheduled" for c in conditions)
 
     def verdict(self):
-        return check(self.recorder.caught_up(), self.plane.audit_log)
+        return check(self.recorder.caught_up(), self.plane.audit_log, grace_s=self.hold_s)
 
     def end(self):
         self.recorder.__exit__()
