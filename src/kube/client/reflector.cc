@@ -102,6 +102,7 @@ struct Reflector::Impl final : StreamSink {
 
   void start();
   void stop();
+  void read_again();
   void open();
   void on_bytes(std::string_view bytes) override;
   void on_end(const Answer& answer) override;
@@ -168,6 +169,16 @@ void Reflector::Impl::stop() {
   caller.cancel(std::exchange(stream, 0));
   timers.cancel(std::exchange(timer, 0));
   figures.live = false;
+}
+
+void Reflector::Impl::read_again() {
+  if (state == State::stopped) return;
+  caller.cancel(std::exchange(stream, 0));
+  timers.cancel(std::exchange(timer, 0));
+  need_reading = true;
+  any_version = true;  // a consistent read: the newest there is
+  figures.synced = false;
+  open();
 }
 
 void Reflector::Impl::open() {
@@ -486,6 +497,7 @@ Reflector::~Reflector() { impl_->stop(); }
 
 void Reflector::start() { impl_->start(); }
 void Reflector::stop() { impl_->stop(); }
+void Reflector::read_again() { impl_->read_again(); }
 bool Reflector::synced() const { return impl_->figures.synced; }
 ReflectorFigures Reflector::figures() const { return impl_->figures; }
 

@@ -10,8 +10,8 @@
 //  1. For a key: added, modified*, deleted, in this order, again and again. A new uid under a known
 //     key is a deletion of the old and an addition of the new.
 //  2. An object of one uid never goes back to an earlier resourceVersion.
-//  3. on_synced() once, when everything that existed at the start has been told. After losses of
-//     history additions and changes come as they are read and deletions at the end of the reading:
+//  3. on_synced() when everything that existed at the start, or at read_again(), has been told. After
+//     losses of history additions and changes come as they are read and deletions at the end of the reading:
 //     in between the sink may know objects that are gone, and misses none that it was told before.
 // Thread-safety: the client's thread.
 #pragma once
@@ -78,6 +78,9 @@ class Reflector {
 
   void start();
   void stop();
+  // Everything is read anew, as it is now or later, and synced() is false until it was told; what
+  // has not changed meanwhile is not told again. Not from within the sink.
+  void read_again();
   bool synced() const;
   ReflectorFigures figures() const;
 

@@ -199,6 +199,41 @@ TEST_F(KubeReflector, ReadsAnewAfter410AsStatus) {
   EXPECT_EQ(log.take(), "-a -b ");
 }
 
+TEST_F(KubeReflector, ReadsTheNewestAgainWhenAskedAndTellsOnlyWhatIsNew) {
+  const Asked stream = live();
+  reflector.read_again();
+  EXPECT_TRUE(caller.is_cancelled(stream));
+  EXPECT_FALSE(reflector.synced());
+  EXPECT_FALSE(reflector.figures().live);
+  const Asked reading = next();
+  EXPECT_NE(reading.call.path.find("sendInitialEvents=true"), std::string::npos);
+  EXPECT_EQ(reading.call.path.find("&resourceVersion="), std::string::npos) << reading.call.path;
+  reading.sink->on_bytes(frame("ADDED", object("a", kUidA, 5)));
+  reading.sink->on_bytes(frame("ADDED", object("c", kUidA, 12)));
+  EXPECT_FALSE(reflector.synced());
+  reading.sink->on_bytes(bookmark(20, true));
+  EXPECT_EQ(log.take(), "+c@12 -b synced ");
+  EXPECT_TRUE(reflector.synced());
+  EXPECT_TRUE(reflector.figures().live);
+}
+
+// It may be in the middle of its first reading, or in a pause after a failure.
+TEST_F(KubeReflector, ReadsAgainAtOnceWhateverItWasDoing) {
+  const Asked first = next();
+  first.sink->on_bytes(frame("ADDED", object("a", kUidA, 5)));
+  reflector.read_again();
+  EXPECT_TRUE(caller.is_cancelled(first));
+  Asked second = next();
+  ScriptedCaller::answer(second, 500, status(500, "InternalError"));
+  EXPECT_TRUE(caller.asked.empty());
+  reflector.read_again();
+  const Asked third = next();
+  third.sink->on_bytes(frame("ADDED", object("a", kUidA, 5)) + bookmark(20, true));
+  EXPECT_EQ(log.take(), "+a@5 synced ");
+  pass(Duration(60'000));
+  EXPECT_TRUE(caller.asked.empty());
+}
+
 TEST_F(KubeReflector, SeesANewObjectUnderAnOldNameAsTwo) {
   Asked stream = live();
   pass(Duration(2'000));

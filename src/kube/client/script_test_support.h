@@ -2,6 +2,7 @@
 // is decided here on recorded bytes. What happens on real connections is tested on real ones.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -47,7 +48,12 @@ class ScriptedCaller : public Caller {
   }
 
   void cancel(CallId id) override {
+    cancelled.push_back(id);
     std::erase_if(asked, [id](const Asked& one) { return one.id == id; });
+  }
+
+  bool is_cancelled(const Asked& one) const {
+    return std::ranges::find(cancelled, one.id) != cancelled.end();
   }
 
   // The oldest one that waits; the test fails if there is none.
@@ -77,6 +83,7 @@ class ScriptedCaller : public Caller {
   }
 
   std::deque<Asked> asked;
+  std::vector<CallId> cancelled;
 
  private:
   CallId last_ = 0;

@@ -205,6 +205,14 @@ void Caches::start() {
   }
 }
 
+void Caches::read_again() {
+  for (const auto& sink : sinks_) {
+    if (sink->kind().needed) {
+      sink->reflector().read_again();
+    }
+  }
+}
+
 bool Caches::ready() const {
   for (const auto& sink : sinks_) {
     if (sink->kind().needed && !sink->reflector().synced()) {

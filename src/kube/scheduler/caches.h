@@ -29,6 +29,8 @@ class Caches {
   Caches& operator=(const Caches&) = delete;
 
   void start();
+  // What is needed is read anew, as it is now; ready() is false until it was told.
+  void read_again();
   bool ready() const;
   // Whether what is needed is heard of right now. While it is not, nothing new is sent: what was
   // decided may rest on what is no more.

@@ -77,15 +77,15 @@ net::Response Face::answer(const net::Request& request) const {
 net::Response Face::readiness() const {
   net::Response response{.content_type = "text/plain"};
   if (facts_.harbour == nullptr) {
-    // One that waits to lead is ready for what it is there for.
+    // One that waits to lead is ready for what it is there for once it has read the cluster.
+    response.status = facts_.caches->ready() ? 200 : 503;
     response.body = facts_.leader.empty() ? "standby: nobody leads yet\n"
                                           : fmt::format("standby: {} leads\n", facts_.leader);
-    return response;
+  } else {
+    response.status = facts_.harbour->ready() ? 200 : 503;
+    response.body = facts_.harbour->ready() ? "ready\n" : "not ready\n";
   }
-  const std::vector<std::string> troubles = facts_.caches->troubles();
-  response.status = facts_.harbour->ready() ? 200 : 503;
-  response.body = facts_.harbour->ready() ? "ready\n" : "not ready\n";
-  for (const std::string& trouble : troubles) {
+  for (const std::string& trouble : facts_.caches->troubles()) {
     response.body += trouble + "\n";
   }
   if (const std::string credentials = facts_.client->trouble(); !credentials.empty()) {

@@ -116,14 +116,14 @@ net::Response Face::metrics() const {
     write_counts(text, facts_.harbour->figures());
     write_pods(text, *facts_.harbour, facts_.now);
     write_devices(text, facts_.harbour->engine());
-    text.family("berth_watch_objects", "gauge", "Objects that a watch knows.");
-    for (const Caches::Row& row : facts_.caches->figures()) {
-      text.sample({{"resource", row.name}}, static_cast<std::int64_t>(row.figures.objects));
-    }
-    text.family("berth_watch_readings_total", "counter", "Times that everything was read anew.");
-    for (const Caches::Row& row : facts_.caches->figures()) {
-      text.sample({{"resource", row.name}}, static_cast<std::int64_t>(row.figures.readings));
-    }
+  }
+  text.family("berth_watch_objects", "gauge", "Objects that a watch knows.");
+  for (const Caches::Row& row : facts_.caches->figures()) {
+    text.sample({{"resource", row.name}}, static_cast<std::int64_t>(row.figures.objects));
+  }
+  text.family("berth_watch_readings_total", "counter", "Times that everything was read anew.");
+  for (const Caches::Row& row : facts_.caches->figures()) {
+    text.sample({{"resource", row.name}}, static_cast<std::int64_t>(row.figures.readings));
   }
   return {.content_type = "text/plain; version=0.0.4", .body = text.take()};
 }

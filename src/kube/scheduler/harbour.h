@@ -117,7 +117,8 @@ class Harbour {
   Census& storage() { return census_; }
   void storage_changed(Time now);
 
-  // --- what may be done. Ready: every cache was told in full and nobody else leads.
+  // --- what may be done. Ready: every cache was told in full and nobody else leads. Until then the
+  // books are kept, and nothing is decided or said.
   void set_ready(bool ready, Time now);
   bool ready() const { return ready_; }
   void set_queues(core::QueueConfig queues, Time now);

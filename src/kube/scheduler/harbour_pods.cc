@@ -127,9 +127,10 @@ void Harbour::waits(PodRecord& record, const Pod& pod, Time now) {
   fresh_.insert(record.facts.id);
 }
 
-// What its condition says already, so that a restart writes nothing anew.
+// What its condition says already, so that a restart writes nothing anew. Until we lead another one
+// may write it.
 void Harbour::remember_told(PodRecord& record, const Pod& pod, Time now) {
-  if (record.told != nullptr) {
+  if (record.told != nullptr && ready_) {
     return;
   }
   record.told = std::make_unique<Told>();

@@ -236,6 +236,27 @@ TEST(HarbourSays, AfterARestartNothingThatStandsThereAlready) {
   EXPECT_TRUE(cluster.deeds().empty());
 }
 
+TEST(HarbourSays, NothingThatAnotherLeaderSaidWhileItWaitedToLead) {
+  Cluster cluster;
+  cluster.tell(test_node("n0", 1));
+  cluster.ready();
+  Pod pod = share_pod("big", 120);
+  cluster.tell(pod);
+  const auto said = cluster.deeds_of<PatchStatus>();
+  ASSERT_EQ(said.size(), 1U);
+  cluster.restart();
+  cluster.tell(test_node("n0", 1));
+  cluster.tell(pod);
+  pod.conditions.push_back({.type = "PodScheduled",
+                            .status = "False",
+                            .reason = said[0].second.reason,
+                            .message = said[0].second.message,
+                            .transition_ms = 5});
+  cluster.tell(pod);
+  cluster.ready();
+  EXPECT_TRUE(cluster.deeds().empty());
+}
+
 TEST(HarbourSays, TheTimeOfTheConditionStaysWhileItStaysFalse) {
   Cluster cluster;
   cluster.ready();

@@ -89,7 +89,7 @@ struct Scheduler::Impl : LeaseListener, net::Handler {
 
   Result<void> start();
   Result<void> run();
-  Result<void> begin();  // to lead
+  void begin();  // to read
   void turn();
   void work();
   void write_log();
@@ -147,9 +147,7 @@ Result<void> Scheduler::Impl::start() {
   return success();
 }
 
-// Everything anew: what was known before it led may lack what another has written last.
-Result<void> Scheduler::Impl::begin() {
-  TRY(harbour, Harbour::create(options.harbour, now()));
+void Scheduler::Impl::begin() {
   if (decisions.is_open()) {
     harbour->set_tap([this](const core::Event& event, std::span<const core::Action> actions) {
       core::append_event(pending_log, event);
@@ -169,10 +167,10 @@ Result<void> Scheduler::Impl::begin() {
       *client, *harbour, [this] { return now(); },
       [this](std::string_view level, std::string_view text) { log(level, text); });
   caches->start();
-  return success();
 }
 
 Result<void> Scheduler::Impl::run() {
+  begin();
   if (options.leader_elect) {
     lease = std::make_unique<LeaderLease>(*client, client->timers(), client->chance(),
                                           LeaseOptions{.namespace_name = options.lease_namespace,
@@ -183,8 +181,6 @@ Result<void> Scheduler::Impl::run() {
                                                        .retry = options.lease_retry},
                                           *this);
     lease->start();
-  } else {
-    TRY_VOID(begin());
   }
   while (!stopping && !lost) {
     turn();
@@ -205,11 +201,11 @@ Result<void> Scheduler::Impl::run() {
 
 void Scheduler::Impl::turn() {
   Duration most = kLongestTurn;
-  if (const auto due = harbour->next_due(); caches != nullptr && due.has_value()) {
+  if (const auto due = harbour->next_due(); due.has_value()) {
     most = std::clamp(*due - now(), Duration(0), kLongestTurn);
   }
   client->turn(most);
-  if (caches != nullptr && !lost) {
+  if (!lost) {
     work();
   }
 }
@@ -267,10 +263,8 @@ void Scheduler::Impl::write_log() {
 void Scheduler::Impl::on_leading() {
   log("info", fmt::format("{} leads", options.instance));
   leader = options.instance;
-  if (const auto begun = begin(); !begun.ok()) {
-    lost = true;
-    why_lost = begun.error().message();
-  }
+  // What is known may lack what another has written last.
+  caches->read_again();
 }
 
 void Scheduler::Impl::on_lost(std::string_view why) {
@@ -297,7 +291,7 @@ void Scheduler::Impl::handle(net::Request request, net::Reply reply) {
 }
 
 Face::Facts Scheduler::Impl::facts() const {
-  return {.harbour = caches == nullptr ? nullptr : harbour.get(),
+  return {.harbour = leads() ? harbour.get() : nullptr,
           .caches = caches.get(),
           .client = client.get(),
           .sender = sender.get(),

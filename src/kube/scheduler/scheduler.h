@@ -4,8 +4,9 @@
 //   scheduler->run();        // the caller's thread; returns after stop(), or when the lease is
 //   lost
 //
-// With leader election it knows nothing until it leads: then it reads everything anew, so that no
-// binding of the one before it is missed, and only then decides. Who loses the lease must exit.
+// One that waits to lead keeps its books up to date. Once it leads it asks for everything that was
+// written meanwhile, so that no binding of the one before it is missed, and only then decides. Who
+// loses the lease must exit.
 // Thread-safety: stop(), reload() and addresses() from any thread.
 #pragma once
 

@@ -37,7 +37,7 @@ bool serves(const Volume& volume, const VolumeClaim& claim) {
                          (volume.claim_uid.empty() || volume.claim_uid == claim.meta.uid);
   const bool nobodys = volume.claim_name.empty() && volume.phase == "Available";
   return (set_aside || nobodys) && !volume.meta.deleting &&
-         volume.storage_class == claim.storage_class &&
+         volume.storage_class == claim.storage_class && volume.volume_mode == claim.volume_mode &&
          matches(claim.selector, volume.meta.labels) &&
          std::ranges::all_of(claim.access_modes,
                              [&](const std::string& mode) {

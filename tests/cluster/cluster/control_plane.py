@@ -63,7 +63,7 @@ class ControlPlane:
 
     def __init__(self, folder=None, keep=False, controllers=False, flags=(), audit=None):
         """`flags`: further flags of the API server. `audit`: another audit policy. `controllers`: kube-controller-manager
-        as well. `keep`: it outlives this process, until `end()` of one attached to its folder."""
+        as well; a list of names: only these controllers, and admission as without them. `keep`: it outlives this process, until `end()` of one attached to its folder."""
         self.temporary = folder is None
         self.folder = Path(folder or tempfile.mkdtemp(prefix="berth-cluster-"))
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ class ControlPlane:
 
     def api_server_flags(self, port, audit_log):
         key, public = self.signing
-        disabled = [] if self.controllers else [f"--disable-admission-plugins={','.join(WITHOUT_CONTROLLERS)}"]
+        disabled = [] if self.controllers is True else [f"--disable-admission-plugins={','.join(WITHOUT_CONTROLLERS)}"]
         pki = self.authority.folder
         return [f"--etcd-servers=http://127.0.0.1:{self.ports['etcd']}", f"--bind-address={self.host}",
                 f"--secure-port={port}", f"--tls-cert-file={pki}/server.crt", f"--tls-private-key-file={pki}/server.key",
@@ -276,8 +276,10 @@ class ControlPlane:
         self.launch("kube-controller-manager", [
             self.paths["kube-controller-manager"], f"--kubeconfig={self.kubeconfig('controllers')}",
             "--bind-address=127.0.0.1", f"--secure-port={self.ports['controllers']}", f"--root-ca-file={self.ca}",
-            f"--service-account-private-key-file={key}", "--use-service-account-credentials", "--leader-elect=false"])
-        self.admin.until(lambda: self._has_account(), "the default service account is made")
+            f"--service-account-private-key-file={key}", "--use-service-account-credentials", "--leader-elect=false",
+            *([] if self.controllers is True else [f"--controllers={','.join(self.controllers)}"])])
+        if self.controllers is True:
+            self.admin.until(lambda: self._has_account(), "the default service account is made")
 
     def _has_account(self):
         return any(a["metadata"]["name"] == "default"
