@@ -1,6 +1,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <ostream>
+#include <random>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -107,10 +108,11 @@ Result<config::SchedulerSettings> read_settings(const Arguments& arguments) {
   return settings;
 }
 
+// Of this process alone: two containers in one host's network have its name, and are process 1.
 std::string own_identity() {
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
-  return fmt::format("{}_{}", host, ::getpid());
+  return fmt::format("{}_{}_{:08x}", host, ::getpid(), std::random_device()());
 }
 
 Result<kube::SchedulerOptions> scheduler_options(const Arguments& arguments, ServeLog& log) {
