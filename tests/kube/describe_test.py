@@ -16,8 +16,8 @@ from cluster import ControlPlane, objects  # noqa: E402
 
 QUEUES = """
 queues:
-  - {name: default}
-  - {name: small, dims: {"*/devices": {deserved: 1, limit: 1}}}
+  - {name: default, dims: {"*/devices": {deserved: 100}}}
+  - {name: small, dims: {"*/devices": {deserved: 0.25, limit: 0.25}}}
 """
 
 
@@ -62,19 +62,57 @@ class TenDescribes(unittest.TestCase):
         affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"labelSelector": {"matchLabels": {"app": "nobody"}}, "topologyKey": "kubernetes.io/hostname"}]}}
         busy = [objects.container(resources={"requests": {"cpu": "9"}})]
-        self.expect("", "short", {"gpu-memory": "15893"})
-        self.expect("", "pair", {"gpu-memory": "9000", "gpu-fraction-num-devices": "2"})
-        self.expect("", "never", {"gpu-memory": "100000"})
-        self.expect("", "whole", limits={"nvidia.com/gpu": "2"})
-        self.expect("", "type", {"gpu-memory": "100", "nvidia.com/use-gputype": "A100"})
-        self.expect("", "cpu", {"gpu-memory": "100"}, containers=busy)
-        self.expect("", "quota", {"gpu-memory": "100", "gpu-fraction-num-devices": "2"}, labels={"berth.dev/queue": "small"})
-        self.expect("", "lonely", {"gpu-memory": "100"}, affinity=affinity)
-        self.expect("", "selector", {"gpu-memory": "100"}, nodeSelector={"zone": "mars"})
-        self.expect("", "mig", limits={"nvidia.com/mig-1g.5gb": "1"})
-        self.expect("", "queue", {"gpu-memory": "100"}, labels={"berth.dev/queue": "nobodys"})
-        self.expect("", "volume", {"gpu-memory": "100"}, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
-        self.expect("", "mode", {"gpu-memory": "100", "nvidia.com/container.main.gpu-compute.mode": "sm-sharing"},
+        self.expect(
+            "Unschedulable: needs 15893 MiB on one GPU; largest free is 15892 MiB (n0/g1). 0/4 nodes: 1 "
+            "DeviceExclusive, 1 DeviceNotOwned, 1 InsufficientMemory, 1 NodeCordoned.",
+            "short", {"gpu-memory": "15893"})
+        self.expect(
+            "Unschedulable: needs 9000 MiB on each of 2 GPUs; the best node has 1 free (n0: 1 too full). 0/4 "
+            "nodes: 2 InsufficientDevices, 1 DeviceNotOwned, 1 NodeCordoned.",
+            "pair", {"gpu-memory": "9000", "gpu-fraction-num-devices": "2"})
+        self.expect(
+            "Unschedulable: needs 100000 MiB on one GPU; the largest device it may use holds 79112 MiB when empty "
+            "(n1/g0). 0/4 nodes: 3 LargestDeviceTooSmall, 1 NodeCordoned.",
+            "never", {"gpu-memory": "100000"})
+        self.expect(
+            "Unschedulable: needs 2 whole GPUs of one node; the best node has 1 free (n0: 1 in use); work that is "
+            "not preemptible stands on 2 of 3 such nodes, queue default's on 2. 0/4 nodes: 3 InsufficientDevices, "
+            "1 NodeCordoned.",
+            "whole", limits={"nvidia.com/gpu": "2"})
+        self.expect(
+            "Unschedulable: needs 100 MiB on one GPU; 3 of 4 nodes have no model with A100 in its name (n0/g0 is "
+            "another model). 0/4 nodes: 3 TypeMismatch, 1 NodeCordoned.",
+            "type", {"gpu-memory": "100", "nvidia.com/use-gputype": "A100"})
+        self.expect(
+            "Unschedulable: needs 9 CPU cores on one node; n0 comes nearest with 8 cores and 524288 MiB in all. "
+            "0/4 nodes: 3 InsufficientNodeResource, 1 NodeCordoned.",
+            "cpu", {"gpu-memory": "100"}, containers=busy)
+        self.expect(
+            "QuotaExceeded: needs 0.252 of */devices; queue small holds 0 and its limit is 0.25. 0/4 nodes: 1 "
+            "DeviceExclusive, 1 DeviceNotOwned, 1 NodeCordoned, 1 OverLimit.",
+            "quota", {"gpu-memory": "4000"}, labels={"berth.dev/queue": "small"})
+        self.expect(
+            "Unschedulable: the rules of the pod and its neighbours leave no node. 0/4 nodes: 4 PodAffinity.",
+            "lonely", {"gpu-memory": "100"}, affinity=affinity)
+        self.expect(
+            "Unschedulable: needs 100 MiB on one GPU; none of 4 nodes is labelled zone=mars. 0/4 nodes: 4 "
+            "NoNodeMatches.",
+            "selector", {"gpu-memory": "100"}, nodeSelector={"zone": "mars"})
+        self.expect(
+            "Unschedulable: needs 1 MIG instance 1g.5gb; 3 of 4 nodes have no MIG instance (n0 and 2 more). 0/4 "
+            "nodes: 3 ResourceKindMismatch, 1 NodeCordoned.",
+            "mig", limits={"nvidia.com/mig-1g.5gb": "1"})
+        self.expect(
+            "SchedulerError: queue nobodys does not exist; did you mean default? There are 2 queues: default, "
+            "small. 0/4 nodes: 1 DeviceExclusive, 1 DeviceNotOwned, 1 NodeCordoned, 1 QueueDoesNotExist.",
+            "queue", {"gpu-memory": "100"}, labels={"berth.dev/queue": "nobodys"})
+        self.expect(
+            "Unschedulable: waits for PersistentVolumeClaim default/data, which does not exist",
+            "volume", {"gpu-memory": "100"}, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+        self.expect(
+            "Unschedulable: needs 100 MiB on one GPU; 1 of 4 nodes has no GPU that may be shared (n1/g0 is held "
+            "by default/big). 0/4 nodes: 3 NoNodeMatches, 1 DeviceExclusive.",
+            "mode", {"gpu-memory": "100", "nvidia.com/container.main.gpu-compute.mode": "sm-sharing"},
                     nodeSelector={"kubernetes.io/hostname": "n1"})
 
 

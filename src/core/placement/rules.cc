@@ -29,6 +29,9 @@ bool listed(const std::vector<std::string>& list, const std::string& text) {
   return std::ranges::find(list, text) != list.end();
 }
 
+// How Kubernetes cordons a node: a pod may tolerate that.
+constexpr std::string_view kUnschedulableTaint = "node.kubernetes.io/unschedulable";
+
 constexpr std::array<StaticRule, 9> kStaticRules{{
     {Cause::resource_kind_mismatch,
      "GPUs serve shares and whole requests, MIG instances MIG requests, and shares where they may",
@@ -172,7 +175,7 @@ Cause constraint_refusal(const NodeConstraints& constraints, const Node& node) {
   }
   for (const Taint& taint : node.taints) {
     if (!tolerated(taint, constraints.tolerations)) {
-      return Cause::untolerated_taint;
+      return taint.key == kUnschedulableTaint ? Cause::node_cordoned : Cause::untolerated_taint;
     }
   }
   return Cause::none;

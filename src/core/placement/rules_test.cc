@@ -34,5 +34,15 @@ TEST(Rules, EveryCauseOfANodeIsToldBeforeEveryCauseOfADevice) {
   }
 }
 
+TEST(Rules, ATaintThatSaysCordonedIsTold) {
+  Node node;
+  node.taints = {{"node.kubernetes.io/unschedulable", "", "NoSchedule"}};
+  EXPECT_EQ(constraint_refusal({}, node), Cause::node_cordoned);
+  node.taints = {{"dedicated", "", "NoSchedule"}};
+  EXPECT_EQ(constraint_refusal({}, node), Cause::untolerated_taint);
+  node.taints.clear();
+  EXPECT_EQ(constraint_refusal({}, node), Cause::none);
+}
+
 }  // namespace
 }  // namespace berth::core
