@@ -10,9 +10,10 @@
 //  1. For a key: added, modified*, deleted, in this order, again and again. A new uid under a known
 //     key is a deletion of the old and an addition of the new.
 //  2. An object of one uid never goes back to an earlier resourceVersion.
-//  3. on_synced() when everything that existed at the start, or at read_again(), has been told. After
-//     losses of history additions and changes come as they are read and deletions at the end of the reading:
-//     in between the sink may know objects that are gone, and misses none that it was told before.
+//  3. on_synced() when everything that existed at the start, or at read_again(), has been told.
+//     After losses of history additions and changes come as they are read and deletions at the end
+//     of the reading: in between the sink may know objects that are gone, and misses none that it
+//     was told before.
 // Thread-safety: the client's thread.
 #pragma once
 
