@@ -300,7 +300,7 @@ queues:
         (gone,) = [victim for victim in victims if victim.poll() is not None]
         self.assertEqual(gone.returncode, 75)
         self.assertEqual(gone.stdout.read(), "saving\n")
-        self.assertRegex(gone.stderr.read(), r"^berth run: it has to leave: .*l-\w+.*; it was told to end\n")
+        self.assertRegex(gone.stderr.read(), r"(?m)^berth run: it has to leave: .*l-\w+.*; it was told to end\n")
 
     def test_what_ignores_it_is_killed_at_the_deadline_whatever_its_own_grace(self):
         script = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
