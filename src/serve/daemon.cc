@@ -154,7 +154,7 @@ std::optional<std::chrono::milliseconds> Daemon::Impl::patience() const {
 
 void Daemon::Impl::look_at(Input input) {
   if (auto* asked = std::get_if<Asked>(&input)) {
-    api->handle(std::move(asked->request), std::move(asked->reply), moment());
+    api->handle(asked->request, std::move(asked->reply), moment());
   } else if (const auto* left = std::get_if<Left>(&input)) {
     api->client_left(left->watch, moment());
   } else if (const auto* gone = std::get_if<JobPollLeft>(&input)) {
