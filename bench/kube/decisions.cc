@@ -34,8 +34,13 @@ namespace {
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// As much as comes from a socket at once.
+// As much as comes from a socket at once, to the end of a frame: what shows the bound pods follows.
 constexpr std::size_t kPiece = std::size_t{64} << 10U;
+
+std::string_view piece_of(std::string_view frames) {
+  const std::size_t end = frames.find('\n', std::min(kPiece, frames.size()));
+  return frames.substr(0, end == std::string_view::npos ? end : end + 1);
+}
 
 Result<std::string> text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -179,10 +184,12 @@ Result<Outcome> play(const std::string& nodes, const std::string& pods,
     return result;
   };
   trial.decide();
-  for (std::size_t at = 0; at < pods.size(); at += kPiece) {
+  for (std::string_view left = pods; !left.empty();) {
+    const std::string_view piece = piece_of(left);
+    left.remove_prefix(piece.size());
     Result<void> heard = success();
     std::vector<Bind> bound = timed([&] {
-      heard = trial.hear(std::string_view(pods).substr(at, kPiece), false);
+      heard = trial.hear(piece, false);
       return trial.decide();
     });
     TRY_VOID(heard);
