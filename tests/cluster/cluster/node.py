@@ -131,10 +131,15 @@ class Node:
     def start_containerd(self):
         name = f"{self.name}-containerd"
         folder = program("containerd", "node").parent
+        before = self.boots_of_containerd()  # the log goes on over restarts
         # The shim is looked for on the PATH.
         self.cluster.launch(name, self.inside(folder / "containerd", "--config", self.folder / "containerd.toml"),
                             {"PATH": f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin"})
-        self.cluster.ready(name, lambda: "containerd successfully booted" in self.log("containerd").read_text(errors="replace"))
+        self.cluster.ready(name, lambda: self.boots_of_containerd() > before)
+
+    def boots_of_containerd(self):
+        log = self.log("containerd")
+        return log.read_text(errors="replace").count("containerd successfully booted") if log.exists() else 0
 
     def start_kubelet(self):
         self.cluster.launch(f"{self.name}-kubelet", self.inside(
