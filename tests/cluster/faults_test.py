@@ -182,7 +182,7 @@ class Faults(unittest.TestCase):
         api = self.faults.api()
         api.get("/version")
         self.faults.close_connections()
-        (kept,) = api.idle
+        ((_, kept),) = api.idle
         with self.assertRaises(BROKEN):
             kept.request("GET", "/version", headers=api.headers())
             kept.getresponse()

@@ -19,6 +19,7 @@ import urllib.parse
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+IDLE_S = 30  # an API server closes connections that idle for 90 s
 
 
 class ApiError(Exception):
@@ -75,8 +76,7 @@ class Api:
         """Status code and bytes of one answer."""
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         while True:
-            with self.lock:
-                kept = self.idle.pop() if self.idle else None
+            kept = self.kept()
             connection = kept or self.connection()
             try:
                 connection.request(method, path, data, self.headers(content if data else None))
@@ -89,14 +89,24 @@ class Api:
                     raise
             else:
                 with self.lock:
-                    self.idle.append(connection)
+                    self.idle.append((time.monotonic(), connection))
                 return answer
+
+    def kept(self):
+        """A connection that has not idled for so long that the server may be closing it."""
+        with self.lock:
+            while self.idle:
+                since, connection = self.idle.pop()
+                if time.monotonic() - since < IDLE_S:
+                    return connection
+                connection.close()
+        return None
 
     def close(self):
         """Closes the idle connections; the client stays usable."""
         with self.lock:
             idle, self.idle = self.idle, []
-        for connection in idle:
+        for _, connection in idle:
             connection.close()
 
     def call(self, method, path, body=None, content="application/json"):
