@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from cluster import ApiError, ControlPlane, objects  # noqa: E402
+from cluster.client import IDLE_S  # noqa: E402
 from cluster.faults import FaultProxy  # noqa: E402
 
 BROKEN = (OSError, http.client.HTTPException)
@@ -186,6 +187,15 @@ class Faults(unittest.TestCase):
         with self.assertRaises(BROKEN):
             kept.request("GET", "/version", headers=api.headers())
             kept.getresponse()
+
+    def test_a_connection_that_idled_for_long_is_not_used_again(self):
+        api = self.faults.api()
+        api.get("/version")
+        ((since, old),) = api.idle
+        api.idle = [(since - IDLE_S, old)]
+        api.get("/version")
+        self.assertIsNone(old.sock)
+        self.assertNotIn(old, [connection for _, connection in api.idle])
 
     def test_speaks_http_2_too(self):
         done = self.plane.kubectl("get", "nodes", "-o", "name", kubeconfig=self.faults.kubeconfig())
