@@ -1,6 +1,6 @@
 # One command per tier. `make help` lists them; CONTRIBUTING.md says when to use which.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-trace programs build check test format lint sanitize fuzz soak bench bench-kube image clean
+.PHONY: help demo demo-trace programs build check test format lint sanitize fuzz soak bench bench-kube airflow image clean
 
 JOBS ?= 2
 FUZZ_SECONDS ?= 60
@@ -31,7 +31,7 @@ check: build ## the quick tier, under a minute: build, quick tests, format, laye
 	@tools/setup test
 	@tools/check-format
 	@tools/check-layers
-	@RC_PARAMS=seed=42 ctest --test-dir build -j$(JOBS) --output-on-failure --no-tests=error --timeout 60 -LE kube -E '(Slow|Soak)[A-Za-z]*\.'
+	@RC_PARAMS=seed=42 ctest --test-dir build -j$(JOBS) --output-on-failure --no-tests=error --timeout 60 -LE 'kube|airflow' -E '(Slow|Soak)[A-Za-z]*\.'
 
 test: ## everything that CI checks, timed part by part
 	@tools/test-all
@@ -59,6 +59,11 @@ bench: ## figures into build/bench.json, compared with bench/baseline.json
 bench-kube: programs ## the scheduler on a real API server, against what that allows and kube-scheduler: build/bench-kube.json
 	@cmake --build build -j$(JOBS) --target berth-bench-decisions
 	@tools/bench-kube
+
+airflow: ## the Airflow provider's wheel, into build/airflow/dist
+	@tools/setup build
+	@tests/airflow/environment provider >/dev/null
+	@ls build/airflow/dist/*.whl
 
 image: programs ## the container image, as build/berth-image.tar, for ctr, podman and docker
 	@tools/image

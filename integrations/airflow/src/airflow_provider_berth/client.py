@@ -262,8 +262,8 @@ class BerthClient:
     def release(self, lease: str, reason: str, if_gone: bool = False, limit: float | None = None) -> dict[str, Any]:
         return self.call("POST", _lease_path(lease, "/release"), {"reason": reason[:512], "if_gone": if_gone}, limit=limit)
 
-    def explain(self, lease: str) -> dict[str, Any]:
-        return self.call("GET", _lease_path(lease, "/explain"))
+    def explain(self, lease: str, limit: float | None = None) -> dict[str, Any]:
+        return self.call("GET", _lease_path(lease, "/explain"), limit=limit)
 
     def leases(self, key_prefix: str, state: str = "", limit: float | None = None) -> list[dict[str, Any]]:
         query = f"?key_prefix={quote(key_prefix, safe='')}" + (f"&state={state}" if state else "")

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
-from airflow_provider_berth.version_compat import BaseOperatorLink
+from airflow.configuration import conf
+
+from airflow_provider_berth.version_compat import AIRFLOW_3, BaseOperatorLink
 
 if TYPE_CHECKING:
     from airflow_provider_berth.version_compat import BaseOperator
 
-PAGE = "/berth/task"
+PREFIX = "/berth"
+PAGE = "/task"
 
 
 def page_of(dag: str, run: str, task: str, map_index: int) -> str:
-    return f"{PAGE}?{urlencode({'dag': dag, 'run': run, 'task': task, 'map_index': map_index})}"
+    """Below the path at which the web server answers, so that a proxy in front of it does no harm."""
+    base = urlsplit(conf.get("api" if AIRFLOW_3 else "webserver", "base_url", fallback="") or "").path.rstrip("/")
+    query = urlencode({"dag_id": dag, "run_id": run, "task_id": task, "map_index": map_index})
+    return f"{base}{PREFIX}{PAGE}?{query}"
 
 
 class GpuLeaseLink(BaseOperatorLink):

@@ -95,8 +95,8 @@ class Runner:
 class Meanwhile:
     """Does something on a thread once a question has a true answer; fails the test when it never does.
 
-        with Meanwhile(lambda: berth.leases("?state=waiting"), lambda leases: berth.release(blocker)):
-            run(…)
+    with Meanwhile(lambda: berth.leases("?state=waiting"), lambda leases: berth.release(blocker)):
+        run(…)
     """
 
     def __init__(self, question, action, seconds=60):

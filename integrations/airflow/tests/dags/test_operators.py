@@ -4,13 +4,18 @@ import os
 import subprocess
 
 import pytest
+
 from airflow_provider_berth.version_compat import AIRFLOW_3
 
 LINE = 'echo "saw [$CUDA_VISIBLE_DEVICES] [$NVIDIA_VISIBLE_DEVICES] [$BERTH_MEMORY_MIB]"'
 
 
 def seen(outcome):
-    return [line.partition("saw ")[2].split(" [airflow")[0].strip() for line in outcome.said.splitlines() if "saw [GPU" in line or "saw []" in line]
+    return [
+        line.partition("saw ")[2].split(" [airflow")[0].strip()
+        for line in outcome.said.splitlines()
+        if "saw [GPU" in line or "saw []" in line
+    ]
 
 
 @pytest.mark.parametrize("env", ["None", "{'CUDA_VISIBLE_DEVICES': '0,1', 'NVIDIA_VISIBLE_DEVICES': 'all'}"])
@@ -80,8 +85,10 @@ decorated() >> command() >> each.expand(x=[7, 8]) >> Mixed(task_id="mixed", word
 
 
 def test_leases_B41_a_lease_says_whose_it_is(berth, run):
-    run("GpuBashOperator(task_id='t', bash_command='true', gpu_mem_mb=10, gpu_priority=3, priority_weight=9)\n"
-        "GpuBashOperator(task_id='u', bash_command='true', gpu_mem_mb=10, priority_weight=9, gpu_preemptible=True)")
+    run(
+        "GpuBashOperator(task_id='t', bash_command='true', gpu_mem_mb=10, gpu_priority=3, priority_weight=9)\n"
+        "GpuBashOperator(task_id='u', bash_command='true', gpu_mem_mb=10, priority_weight=9, gpu_preemptible=True)"
+    )
     t, u = sorted(berth.leases(), key=lambda lease: lease["labels"]["airflow/task"])
     assert (t["priority"], u["priority"], u["preemptible"]) == (3, 9, True)
     assert t["owner"].endswith(".t") and t["labels"]["airflow/try"] == "1" and t["key"].startswith("airflow:")
@@ -91,14 +98,16 @@ def test_leases_B54_kaapanas_words_and_the_device_written_back(berth, run):
     outcome = run(
         """
 t = KaapanaStyleOperator(task_id='t', bash_command="echo 'got {{ ti.xcom_pull(task_ids='nothing') }}' $BERTH_MEMORY_MIB",
-                         executor_config={"gpu_mem_mb": 5500, "ram_mem_mb": 500, "cpu_millicores": None, "enable_job_scheduler": True})
+                         executor_config={"gpu_mem_mb": 5500, "ram_mem_mb": 500, "cpu_millicores": None,
+                                          "enable_job_scheduler": True})
 class Reads(BaseOperator):
     def execute(self, context):
         return [self.executor_config["gpu_device"], context["task"].executor_config["gpu_device"]]
 class Mixed(KaapanaStyleMixin, Reads):
     pass
 m = Mixed(task_id='m', executor_config={"gpu_mem_mb": 5000, "gpu_device": {"gpu_id": "7"}})
-n = KaapanaStyleOperator(task_id='n', bash_command='echo "saw [$CUDA_VISIBLE_DEVICES] [$NVIDIA_VISIBLE_DEVICES]"', executor_config={"gpu_mem_mb": None, "ram_mem_mb": 500})
+n = KaapanaStyleOperator(task_id='n', executor_config={"gpu_mem_mb": None, "ram_mem_mb": 500},
+                         bash_command='echo "saw [$CUDA_VISIBLE_DEVICES] [$NVIDIA_VISIBLE_DEVICES]"')
 """
     )
     assert set(outcome.states.values()) == {"success"}, outcome.said
@@ -172,7 +181,9 @@ def test_the_connection_has_fields_of_its_own():
 def test_the_command_line_runs_a_dag(berth, run):
     """Level 1b: `airflow dags test`, with a wait, on its own process."""
     blocker = berth.granted(memory=berth.headroom() - 100)
-    run.dag("GpuBashOperator(task_id='t', bash_command='echo ran on $CUDA_VISIBLE_DEVICES', gpu_mem_mb=4096)", "by_command_line")
+    run.dag(
+        "GpuBashOperator(task_id='t', bash_command='echo ran on $CUDA_VISIBLE_DEVICES', gpu_mem_mb=4096)", "by_command_line"
+    )
     command = [f"{os.sys.prefix}/bin/airflow", "dags", "test", "by_command_line", "2026-01-02"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         said = ""

@@ -52,7 +52,9 @@ def test_leases_B03_the_same_in_kaapanas_words(berth, run, config, sentence):
 
 def test_a_token_that_is_wrong_may_be_put_right(daemon, run, monkeypatch):
     """Over TCP that is; here another user's lease stands for it: retries are not burnt by a sentence alone."""
-    monkeypatch.setenv("AIRFLOW_CONN_BERTH_DEFAULT", json.dumps({"conn_type": "berth", "schema": "https", "host": "localhost", "port": 1}))
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_BERTH_DEFAULT", json.dumps({"conn_type": "berth", "schema": "https", "host": "localhost", "port": 1})
+    )
     outcome = refused(run)
     assert outcome.state == "failed" and "has no token; make one with `berth token new airflow`" in outcome.said
 
@@ -63,6 +65,7 @@ def test_a_token_that_is_wrong_may_be_put_right(daemon, run, monkeypatch):
 )
 def test_the_policy_refuses_at_parse_time_and_names_dag_and_task(run, monkeypatch, claim, sentence):
     from airflow.exceptions import AirflowClusterPolicyViolation
+
     from airflow_provider_berth import policies
 
     monkeypatch.setenv("AIRFLOW__BERTH__LARGEST_CLAIM_MIB", "16384")

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+
 from airflow_provider_berth.claims import LARGEST_MIB, ClaimError, claim_mib, kaapana_config, seconds_of
 
 

@@ -7,6 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+
 from airflow_provider_berth.client import BerthClient, BerthError, BerthSettingsError, BerthUnavailable, Endpoint, endpoint_of
 
 
@@ -93,7 +94,9 @@ def server():
         listening.shutdown()
 
 
-@pytest.mark.parametrize("answer", [(404, {}, b"<html>not found</html>"), (200, {}, b"OK"), (404, {}, b'{"detail":"Not Found"}')])
+@pytest.mark.parametrize(
+    "answer", [(404, {}, b"<html>not found</html>"), (200, {}, b"OK"), (404, {}, b'{"detail":"Not Found"}')]
+)
 def test_what_is_no_berth_of_this_api_is_named(server, answer):
     server.answer = answer
     with pytest.raises(BerthError, match="speaks API v1: check host and port"):
@@ -124,6 +127,8 @@ def test_every_call_has_a_time_limit(server):
 
 
 def test_nobody_listens():
-    with BerthClient(Endpoint(url="http://berth", socket="/no/such.sock")) as client:
-        with pytest.raises(BerthUnavailable, match="no answer from the daemon at unix:/no/such.sock"):
-            client.health()
+    with (
+        BerthClient(Endpoint(url="http://berth", socket="/no/such.sock")) as client,
+        pytest.raises(BerthUnavailable, match=r"no answer from the daemon at unix:/no/such\.sock"),
+    ):
+        client.health()

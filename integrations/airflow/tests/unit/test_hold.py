@@ -7,13 +7,20 @@ import threading
 import time
 
 import pytest
+
 from airflow_provider_berth import hold
 
 LEASE = {"CUDA_VISIBLE_DEVICES": "GPU-1", "NVIDIA_VISIBLE_DEVICES": "GPU-1", "BERTH_LEASE_ID": "l-1", "LD_PRELOAD": "/guard.so"}
 
 
 def test_leases_B40_nothing_of_the_callers_own_wins():
-    own = {"CUDA_VISIBLE_DEVICES": "0,1", "NVIDIA_VISIBLE_DEVICES": "all", "BERTH_GRANT_DIR": "/old", "LD_PRELOAD": "/mine.so", "A": "1"}
+    own = {
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "BERTH_GRANT_DIR": "/old",
+        "LD_PRELOAD": "/mine.so",
+        "A": "1",
+    }
     env = hold.environment_of(own, LEASE)
     assert env == {**LEASE, "LD_PRELOAD": "/guard.so:/mine.so", "A": "1"}
 
