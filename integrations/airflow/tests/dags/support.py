@@ -1,11 +1,16 @@
 """Runs DAGs, watches the books meanwhile, reads what was said."""
 
 import contextlib
+import hashlib
 import importlib.util
 import itertools
+import os
 import re
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 from airflow_provider_berth.version_compat import AIRFLOW_3
 
@@ -70,6 +75,29 @@ class Runner:
             states, xcoms = self._read(dag.dag_id, run.run_id)
         return Outcome(states, said, xcoms)
 
+    @contextlib.contextmanager
+    def installation(self, name, dag_id):
+        """`airflow dags test` in a process, home and database of their own."""
+        home = self.folder.parent / name
+        home.mkdir()
+        env = {
+            **os.environ,
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+        }
+        airflow = f"{sys.prefix}/bin/airflow"
+        subprocess.run([airflow, "db", "migrate"], env=env, check=True, capture_output=True, timeout=120)
+        log = home / "said"
+        with log.open("w") as out:
+            command = [airflow, "dags", "test", dag_id, "2026-01-02"]
+            process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+        process.said = log.read_text
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
     @staticmethod
     def _read(dag_id, run_id):
         if AIRFLOW_3:
@@ -126,3 +154,41 @@ class Meanwhile:
         self.thread.join(30)
         if kind is None and self.error is not None:
             raise self.error
+
+
+def process_runs(file):
+    """Does the process run whose pid stands in `file`?"""
+    try:
+        state = Path("/proc", file.read_text().strip(), "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in ("Z", "X")
+
+
+class authority:  # noqa: N801  read as a word: authority(folder).arguments
+    """TLS for localhost and one token, as a daemon is started with them."""
+
+    def __init__(self, folder):
+        self.certificate, key, self.tokens = folder / "cert.pem", folder / "key.pem", folder / "tokens"
+        subprocess.run(
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost "
+            f"-addext subjectAltName=DNS:localhost -keyout {key} -out {self.certificate}".split(),
+            check=True,
+            capture_output=True,
+        )
+        key.chmod(0o600)
+        self.secret = "berth_" + hashlib.sha256(b"of the tests").hexdigest()
+        self.give()
+        config = folder / "tls.yaml"
+        config.write_text(f"tls:\n  certificate: {self.certificate}\n  key: {key}\n")
+        self.arguments = ("--listen", "127.0.0.1:0", "--tokens", str(self.tokens), "--config", str(config))
+
+    def _write(self, name, secret):
+        self.tokens.write_text(f"{name} user sha256:{hashlib.sha256(secret.encode()).hexdigest()}\n")
+        self.tokens.chmod(0o600)
+
+    def give(self):
+        self._write("airflow", self.secret)
+
+    def revoke(self):
+        self._write("another", "berth_" + "0" * 64)
