@@ -55,5 +55,5 @@ def test_a_wait_is_bounded_by_its_own_argument():
 def test_a_claim_that_is_none_is_refused_before_there_is_a_pod():
     from airflow_provider_berth.version_compat import AirflowFailException
 
-    with pytest.raises(AirflowFailException, match="gpu_mem_mb=-1 is negative.*task train"):
+    with pytest.raises(AirflowFailException, match=r"gpu_mem_mb=-1 is negative.*task train"):
         made(gpu_mem_mb=-1)

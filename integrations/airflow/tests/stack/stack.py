@@ -237,6 +237,18 @@ class Stack:
 
         return trigger_dag(dag, run_id=run)
 
+    def knows(self, dag):
+        """3.x: has it been read?"""
+        try:
+            return self.rest("GET", f"/api/v2/dags/{dag}")
+        except urllib.error.HTTPError:
+            return None
+
+    def deferred_of(self, dag, run):
+        """3.x: all of a run that are deferred."""
+        answer = self.rest("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances?limit=100")["task_instances"]
+        return [ti for ti in answer if ti["state"] == "deferred"]
+
     def instances(self, dag, run="r"):
         """[(map index, state, try number)] of the task `t`."""
         if self.is_3:
