@@ -66,6 +66,22 @@ Meeting meeting(const lease::Service& service, const lease::Ask& ask, std::strin
   return meeting;
 }
 
+// The largest claim of this kind that a device holds when it is empty.
+std::int64_t largest_mib(const lease::Service& service, const lease::Ask& ask,
+                         const std::vector<lease::Device>& devices) {
+  const core::Fleet& fleet = service.engine().fleet();
+  std::int64_t largest = 0;
+  for (const lease::Device& row : devices) {
+    const core::DeviceId id = fleet.find_device(row.uuid);
+    const core::Device& device = fleet.device(id);
+    if (!row.mig_parent && core::static_refusal(ask.gpu(), fleet.node(fleet.node_of(id)), device) ==
+                               core::Cause::none) {
+      largest = std::max(largest, device.usable_mib());
+    }
+  }
+  return largest;
+}
+
 // In a word or two, what "no-room" means where it does not mean memory.
 std::string_view hindrance(core::Cause cause) {
   switch (cause) {
@@ -227,6 +243,9 @@ Value explain_value(const lease::Service& service, const lease::Ask& ask, const 
   value.set("policy", policy_value(policy_of(service, ask)));
   json::Array rows;
   const std::vector<lease::Device> devices = service.devices(now);
+  value.set("largest_mib", verdict.outcome == core::Outcome::never
+                               ? Value(largest_mib(service, ask, devices))
+                               : Value());
   for (const lease::Device& device : devices) {
     rows.push_back(device_row(service, ask, waits ? verdict.cause : core::Cause::none, device));
   }

@@ -389,7 +389,9 @@ class Fields(BerthTest):
         self.assertEqual((waits["verdict"], waits["reason"], waits["shortfall_mib"]), ("waiting", "no-room", 100))
         self.assertEqual(len(waits["devices"]), 2)
         never = self.berth.ok("POST", "/v1/leases?dry_run=1", {"key": "a", "memory": 10**6}, 200)
-        self.assertEqual((never["verdict"], never["reason"]), ("never", "too-large"))
+        largest = self.berth.ask("b", memory=10**6).error["largest_mib"]
+        self.assertEqual((never["verdict"], never["reason"], never["largest_mib"]), ("never", "too-large", largest))
+        self.assertIsNone(waits["largest_mib"])
         self.refused(self.berth.call("POST", "/v1/leases?dry_run=1", {"key": "a", "memory": -1}), 400, "invalid-memory")
         self.assertEqual(len(self.berth.leases()), 2)
         self.assertEqual(self.berth.reserve("a", memory=100)["state"], "waiting")

@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -77,12 +78,14 @@ class Runner:
 
     @contextlib.contextmanager
     def installation(self, name, dag_id):
-        """`airflow dags test` in a process, home and database of their own."""
+        """`airflow dags test` in a process, home, database and DAG folder of their own."""
         home = self.folder.parent / name
-        home.mkdir()
+        (home / "dags").mkdir(parents=True)
+        shutil.copy(self.folder / f"{dag_id}.py", home / "dags")
         env = {
             **os.environ,
             "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
         }
         airflow = f"{sys.prefix}/bin/airflow"
@@ -115,8 +118,7 @@ class Runner:
             }
             xcoms = {}
             for row in session.query(XCom).filter_by(dag_id=dag_id, run_id=run_id):
-                with contextlib.suppress(Exception):
-                    xcoms[row.task_id, row.key] = XCom.deserialize_value(row)
+                xcoms[row.task_id, row.key] = XCom.deserialize_value(row)
         return states, xcoms
 
 

@@ -36,7 +36,7 @@ def load(run, name, text):
     if not found:  # a function of @dag, called without keeping what it gives
         from airflow.models import DagBag
 
-        bag = DagBag(str(file), include_examples=False)
+        bag = DagBag(str(file))
         assert not bag.import_errors, bag.import_errors
         found = list(bag.dags.values())
     assert len(found) == 1

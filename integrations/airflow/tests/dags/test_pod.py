@@ -11,6 +11,22 @@ pytest.importorskip("airflow.providers.cncf.kubernetes")
 from airflow_provider_berth.operators.pod import GpuPodOperator
 
 
+@pytest.fixture(autouse=True)
+def _cluster(tmp_path, monkeypatch):
+    """The operator looks for one, and asks it nothing before the pod is made."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "jobs"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", '{"conn_type": "kubernetes"}')
+
+
 def made(**more):
     operator = GpuPodOperator(task_id="train", name="train", image="my/train", **more)
     return operator, operator.build_pod_request_obj()

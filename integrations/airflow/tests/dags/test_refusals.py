@@ -5,8 +5,22 @@ import json
 import pytest
 
 
-def refused(run, claim="gpu_mem_mb=4096", kind="GpuBashOperator", more=""):
-    return run(f"{kind}(task_id='t', bash_command='echo MUST NOT RUN', retries=2, {claim}{more})")
+def refused(run, claim="gpu_mem_mb=4096", kind="GpuBashOperator"):
+    """The claim is made when the task runs: what a DAG file says is refused before there is a task, by the policy."""
+    now, later = (claim, "") if "{{" in claim else ("", claim)
+    return run(
+        f"""
+class Late({kind}):
+    def __init__(self, *, later, **kwargs):
+        super().__init__(**kwargs)
+        self.later = later
+    def execute(self, context):
+        for name, value in self.later.items():
+            setattr(self, name, value)
+        return super().execute(context)
+Late(task_id='t', bash_command='echo MUST NOT RUN', retries=2, later=dict({later}), {now})
+"""
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,5 +107,5 @@ def test_the_policy_is_in_force_by_its_entry_point(run):
     from airflow.models import DagBag
 
     run.dag("GpuBashOperator(task_id='seg', bash_command='true', gpu_mem_mb=-1)", "refused_by_policy")
-    bag = DagBag(str(run.folder / "refused_by_policy.py"), include_examples=False)
+    bag = DagBag(str(run.folder / "refused_by_policy.py"))
     assert "refused_by_policy, task seg: gpu_mem_mb=-1 is negative" in str(bag.import_errors), bag.import_errors

@@ -131,7 +131,7 @@ def test_leases_B34_a_lost_device_stops_the_work(berth, run, tmp_path):
     [
         pytest.param("report", "success", "released", marks=pytest.mark.daemon(config="overuse: report\n")),
         pytest.param("block", "success", "released", marks=pytest.mark.daemon(config="overuse: block\n")),
-        pytest.param("kill", "failed", "lost", marks=pytest.mark.daemon(config="overuse: kill\nevictions: {grace: 5s}\n")),
+        pytest.param("kill", "failed", "released", marks=pytest.mark.daemon(config="overuse: kill\nevictions: {grace: 5s}\n")),
     ],
 )
 def test_leases_B29_a_task_that_uses_more_than_its_claim(berth, run, tmp_path, policy, state, ends):
@@ -246,4 +246,5 @@ ready >> GpuBashOperator(task_id='t', gpu_mem_mb=4096, bash_command='sleep 2')
     first, second = (lease for lease in berth.leases() if lease["key"].startswith("airflow:"))
     assert first["state"] == second["state"] == "released"
     assert first["key"].split("/")[0] != second["key"].split("/")[0]
-    assert first["key"].split("/")[1:6] == second["key"].split("/")[1:6]
+    # Dag, task, map index and try are equal; in 2.11 the run, too.
+    assert [first["key"].split("/")[at] for at in (1, 3, 4, 5)] == [second["key"].split("/")[at] for at in (1, 3, 4, 5)]

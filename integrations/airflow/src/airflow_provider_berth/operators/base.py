@@ -139,8 +139,8 @@ class GpuOperatorMixin(BaseOperator):
             raise AirflowFailException(f"{error} (task {self.task_id} of DAG {self.dag_id})") from None
         return self._admit(context, endpoint, body)
 
-    def execute_granted(self, context: Context, event: Mapping[str, Any], body: dict[str, Any], host: str | None = None) -> Any:
-        """Where a deferred task goes on."""
+    def execute_granted(self, context: Context, event: Mapping[str, Any]) -> Any:
+        """Where a deferred task goes on. All it needs is in the event: `dag.test()` of 3.3 hands nothing else over."""
         status = event.get("status")
         message = str(event.get("message") or "")
         if status == "never":
@@ -150,7 +150,7 @@ class GpuOperatorMixin(BaseOperator):
         if status != "granted":
             raise AirflowException(message or f"the trigger says {dict(event)!r}")
         endpoint = BerthHook(self.gpu_conn_id).endpoint()
-        lease_id = str(event["lease_id"])
+        lease_id, body, host = str(event["lease_id"]), dict(event["body"]), event.get("host")
         if host is not None and host != socket.gethostname():
             self.log.info("the task goes on at %s; its lease was for %s and is given back", socket.gethostname(), host)
             self._give_back(endpoint, lease_id)
@@ -320,9 +320,10 @@ class GpuOperatorMixin(BaseOperator):
         hold = float(option("minimum_hold", MINIMUM_HOLD))
         automatic = not endpoint.socket and not self.gpu_node and not endpoint.node
         self.defer(
-            trigger=GpuLeaseTrigger(self.gpu_conn_id, body, lease_id, time.time() + hold),
+            trigger=GpuLeaseTrigger(
+                self.gpu_conn_id, body, lease_id, time.time() + hold, socket.gethostname() if automatic else None
+            ),
             method_name="execute_granted",
-            kwargs={"body": body, "host": socket.gethostname() if automatic else None},
         )
         raise AssertionError("defer returned")
 

@@ -54,11 +54,11 @@ class GpuRoomSensor(BaseSensorOperator):
             self.log.warning("%s; looking again", error)
             return False
         except BerthError as error:
-            if error.code == "never":
-                raise AirflowFailException(words.never(error.message, error.largest_mib)) from None
             if not error.passes:
                 raise AirflowFailException(str(error)) from None
             self.log.warning("%s; looking again", error)
             return False
+        if verdict["verdict"] == "never":
+            raise AirflowFailException(words.never(str(verdict.get("message")), verdict.get("largest_mib")))
         self.log.info("%s: %s", verdict["verdict"], verdict.get("message") or verdict.get("reason") or "there is room")
         return bool(verdict["verdict"] == "granted")

@@ -21,7 +21,7 @@ IDENTITY_SECONDS = 120.0  # for so long a refused token may be put right
 class GpuLeaseTrigger(BaseTrigger):
     """Fires once, with a dictionary whose ``status`` is
 
-    ``granted``   the lease is there: the task confirms it and runs
+    ``granted``   the lease is there: the task confirms it and runs (``lease_id``, ``body``, ``host``)
     ``timeout``   the task's ``gpu_wait_timeout`` has passed
     ``never``     no device could ever hold the claim (``message``, ``largest_mib``)
     ``ended``     somebody ended the lease (``message``)
@@ -32,14 +32,23 @@ class GpuLeaseTrigger(BaseTrigger):
     :param lease_id: of the lease that waits, or nothing where the daemon has not answered the task yet
     :param hold_until: wall clock, seconds: no event leaves before it. Airflow 3 fails tasks whose trigger fires while its
         scheduler still books the deferral.
+    :param host: the only host on which the grant can be used, for the task
     """
 
-    def __init__(self, conn_id: str, body: dict[str, Any], lease_id: str | None = None, hold_until: float = 0.0) -> None:
+    def __init__(
+        self,
+        conn_id: str,
+        body: dict[str, Any],
+        lease_id: str | None = None,
+        hold_until: float = 0.0,
+        host: str | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.conn_id = conn_id
         self.body = body
         self.lease_id = lease_id
         self.hold_until = hold_until
+        self.host = host
         self._fired = False
         self._told = ""
         self._told_at = 0.0
@@ -52,6 +61,7 @@ class GpuLeaseTrigger(BaseTrigger):
                 "body": self.body,
                 "lease_id": self.lease_id,
                 "hold_until": self.hold_until,
+                "host": self.host,
             },
         )
 
@@ -145,7 +155,7 @@ class GpuLeaseTrigger(BaseTrigger):
             return None
         if state == "granted":
             self.log.info("granted: %s", words.grant(lease))
-            return {"status": "granted", "lease_id": lease["id"]}
+            return {"status": "granted", "lease_id": lease["id"], "body": self.body, "host": self.host}
         if state == "timed-out":
             return {"status": "timeout", "lease_id": lease["id"], "message": words.end(lease)}
         if state == "never":
