@@ -118,7 +118,7 @@ class Runner:
             }
             xcoms = {}
             for row in session.query(XCom).filter_by(dag_id=dag_id, run_id=run_id):
-                xcoms[row.task_id, row.key] = XCom.deserialize_value(row)
+                xcoms[row.task_id, row.key] = XCom.deserialize_value(row) if AIRFLOW_3 else row.value
         return states, xcoms
 
 

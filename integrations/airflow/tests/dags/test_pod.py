@@ -1,6 +1,7 @@
 """Path K: the pod that GpuPodOperator makes says in Berth's words what the task asked for."""
 
 import json
+import os
 import subprocess
 
 import harness
@@ -23,12 +24,12 @@ def _cluster(tmp_path, monkeypatch):
         "users": [{"name": "u", "user": {}}],
     }
     (tmp_path / "kubeconfig").write_text(json.dumps(config))
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setenv("KUBECONFIG_OF_TEST", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", '{"conn_type": "kubernetes"}')
 
 
 def made(**more):
-    operator = GpuPodOperator(task_id="train", name="train", image="my/train", **more)
+    operator = GpuPodOperator(task_id="train", name="train", image="my/train", config_file=os.environ["KUBECONFIG_OF_TEST"], **more)
     return operator, operator.build_pod_request_obj()
 
 
@@ -36,6 +37,7 @@ def verdict(folder, pod, expected):
     """What `berth`, its reader of annotations and its engine, makes of the pod on one card."""
     words = {"uid": "p", "annotations": pod.metadata.annotations}
     scenario = {
+        "about": "a pod of Airflow asks for its share",
         "fleet": {"spec": "n0=1x16384MiB", "reserve": "0MiB"},
         "steps": [{"submit": words, "expect": {"workloads": {"p": expected}}}],
     }
