@@ -29,7 +29,9 @@ def _cluster(tmp_path, monkeypatch):
 
 
 def made(**more):
-    operator = GpuPodOperator(task_id="train", name="train", image="my/train", config_file=os.environ["KUBECONFIG_OF_TEST"], **more)
+    operator = GpuPodOperator(
+        task_id="train", name="train", image="my/train", config_file=os.environ["KUBECONFIG_OF_TEST"], **more
+    )
     return operator, operator.build_pod_request_obj()
 
 

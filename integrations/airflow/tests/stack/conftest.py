@@ -24,13 +24,16 @@ from books import Books  # noqa: E402
 from stack import Stack  # noqa: E402
 
 # One device for each kind of test, chosen by its model.
-FLEET = "1x16GiB:room,1x16GiB:crowd,1x16GiB:taken,1x16GiB:orphan,1x16GiB:orphan2"
+MODELS = ("room", "crowd", "taken", "orphan", "orphan2")
 
 
 @pytest.fixture(scope="session")
 def daemon():
     (FOLDER / "d").mkdir()
-    started = harness.Daemon(str(FOLDER / "d"), FLEET, "real").start()
+    devices = [{"memory": "16GiB", "model": model} for model in MODELS]
+    fleet = FOLDER / "fleet.yaml"
+    fleet.write_text(json.dumps({"fleet": {"nodes": [{"name": "here", "devices": devices}]}}))
+    started = harness.Daemon(str(FOLDER / "d"), str(fleet), "real").start()
     yield started
     assert started.stop() == 0, started.said()
 

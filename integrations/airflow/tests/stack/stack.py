@@ -134,6 +134,7 @@ class Stack:
             "AIRFLOW_HOME": str(self.home),
             "PATH": f"{BIN}:{os.environ['PATH']}",
             **{f"AIRFLOW__{name}": str(value) for name, value in settings.items()},
+            "STACK_OF_TEST": str(self.home),  # by which its processes are found
             **env,
         }
         os.environ.update({name: value for name, value in self.env.items() if name.startswith("AIRFLOW")})
@@ -200,7 +201,7 @@ class Stack:
     def stop(self):
         for process in self.parts.values():
             process.terminate()
-        mark = f"AIRFLOW_HOME={self.home}".encode()
+        mark = f"STACK_OF_TEST={self.home}".encode()
         deadline = time.monotonic() + 5
         while pids := processes_with(mark):
             if time.monotonic() > deadline:

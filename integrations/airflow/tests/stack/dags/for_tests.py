@@ -47,7 +47,6 @@ with DAG("mapped", **SETTINGS) as mapped:
         gpu_models=["crowd"],
         retries=2,
         retry_delay=seconds(1),
-        execution_timeout=seconds(20),
     ).expand(bash_command=[f"export WHICH={number}; {until('mapped')}" for number in range(10)])
 
 with DAG("plain", **SETTINGS) as plain:
