@@ -55,8 +55,8 @@ def test_leases_B55_ten_mapped_tasks_on_room_for_three(stack, berth, books, caps
     assert {lease["reason"] for lease in waiting} <= {"no-room", "behind-head"}
     said = stack.log("mapped")
     assert re.search(r"position [1-7] of [1-7] in queue default; short of \d+ MiB on GPU-", said), said
-    # So long that Airflow's own fault with early grants does not come in between.
-    time.sleep(max(0.0, began + 20 - time.time()))
+    # Past the provider's own hold, so that the figures are Airflow's.
+    time.sleep(16 if stack.is_3 else 6)
     books.go("mapped")
     soon(
         lambda: [state for _, state, _ in stack.instances("mapped")] == ["success"] * 10,
@@ -65,7 +65,7 @@ def test_leases_B55_ten_mapped_tasks_on_room_for_three(stack, berth, books, caps
     )
     books.free("mapped")
     ran = books.ran("mapped")
-    late = [lease for lease in books.of("mapped") if lease["waited_seconds"] > 5 and lease["id"] in ran]
+    late = [lease for lease in books.of("mapped") if lease["waited_seconds"] >= 5 and lease["id"] in ran]
     assert len(late) >= 7
     tries = [number for _, _, number in stack.instances("mapped")]
     calls = berth.metric("berth_http_requests_total") - before
