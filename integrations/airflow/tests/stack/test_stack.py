@@ -1,5 +1,6 @@
 """What happens to leases as a whole Airflow works, is told to stop things, and is killed in parts (airflow.md 4)."""
 
+import contextlib
 import datetime
 import os
 import re
@@ -127,8 +128,13 @@ def test_leases_B42_ends_of_deferred_tasks_and_of_what_they_wait_with(stack, dae
     assert [lease["state"] for lease in books.of("marked_deferred")] == ["cancelled"]
     stack.clear("cleared_deferred")
     soon(lambda: books.of("cleared_deferred")[0]["state"] == "cancelled", 30, lambda: books.of("cleared_deferred"))
-    # The next try waits in its turn.
-    soon(lambda: len(books.of("cleared_deferred", "waiting")) == 1, 60, lambda: books.of("cleared_deferred"))
+    # The next try waits in its turn. (A mark that comes in the moment of a deferral is lost in 2.11, for any operator.)
+    soon(
+        lambda: len(books.of("cleared_deferred", "waiting")) == 1 and stack.state("cleared_deferred") == "deferred",
+        60,
+        lambda: books.of("cleared_deferred"),
+    )
+    time.sleep(2)
     stack.mark_failed("cleared_deferred")
     books.free("cleared_deferred", 30)
 
@@ -163,18 +169,21 @@ def test_leases_B46_B48_what_an_orphan_holds_stays_counted(stack, berth, books, 
     first = books.of(dag, "active")[0]
     watcher = parent(task)
     kill(task if dag == "task_killed" else watcher)
-    # Airflow starts the next try, in its time; it waits, for the orphan's bytes are counted.
+    # Airflow starts the next try, in its time. Until the orphan ends its bytes are counted, so the next one finds no room.
     soon(lambda: stack.tries(dag) == 2, 90, lambda: (stack.instances(dag), stack.log(dag)))
     second = soon(lambda: [lease for lease in books.of(dag) if lease["id"] != first["id"]], 60, lambda: stack.log(dag))[0]
-    time.sleep(3)
-    assert runs(command), "the orphan is no longer there"
-    assert berth.lease(first)["state"] in HELD
-    assert berth.lease(second)["state"] == "waiting"
-    assert len(books.ran(dag)) == 1
+    over = time.monotonic() + 3
+    while time.monotonic() < over and runs(command):
+        held, waits = berth.state(first) in HELD, berth.state(second) == "waiting"
+        # The question is asked last: an orphan may end by itself, told by its lease that another try has asked.
+        assert (held and waits) or not runs(command), (berth.lease(first), berth.lease(second))
+        time.sleep(0.1)
     # Its end frees them, and the next try runs.
-    kill(command)
+    with contextlib.suppress(ProcessLookupError):
+        kill(command)
     if dag == "supervisor_killed":
-        kill(task, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):
+            kill(task, signal.SIGTERM)
     soon(lambda: berth.lease(first)["state"] not in HELD, 20, lambda: berth.lease(first))
     books.runs(dag, 120, count=2)
     books.go(dag)

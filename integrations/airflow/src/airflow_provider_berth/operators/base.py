@@ -159,15 +159,18 @@ class GpuOperatorMixin(BaseOperator):
 
     def on_kill(self) -> None:
         super().on_kill()
-        if self.gpu_env is None:
+        if self.gpu_env is not None:
+            self.log.info("told to stop; lease %s is given back when the work has ended", self.gpu_env.get("BERTH_LEASE_ID"))
+        elif self._asked is None:
             return
-        self.log.info("told to stop; lease %s is given back when the work has ended", self.gpu_env.get("BERTH_LEASE_ID"))
         if AIRFLOW_3 and threading.current_thread() is threading.main_thread() and not self._stops:
             # Airflow 3 goes on with the work after this call and might then report success.
             self._stops = True
             raise TaskEndedByAirflow("Airflow has told the task to stop")
 
     _stops = False
+    # While it waits in the worker: the lease that it has asked for.
+    _asked: tuple[Endpoint, str] | None = None
 
     # --- admission ---------------------------------------------------------------------------
 
@@ -212,12 +215,30 @@ class GpuOperatorMixin(BaseOperator):
             raise ClaimError(f"gpu_priority={self.gpu_priority!r} is no whole number; higher goes first, 0 is usual")
         return self.gpu_priority
 
+    def _give_back_asked(self) -> None:
+        if self._asked is not None:
+            self._give_back(*self._asked)
+            self._asked = None
+
     def _give_back(self, endpoint: Endpoint, lease: str) -> None:
         with suppress(BerthError, BerthUnavailable), BerthClient(endpoint) as client:
             client.release(lease, "the task does not run under it", if_gone=True, limit=5)
 
     def _admit(self, context: Context, endpoint: Endpoint, body: dict[str, Any], known: str | None = None) -> Any:
         """Runs the work as soon as its lease is granted; waits a little here, then deferred."""
+        try:
+            lease = self._granted_soon(endpoint, body, known)
+        except TaskDeferred:
+            raise
+        except BaseException:
+            # Failed, marked or cleared by then: nobody waits for it any more.
+            self._give_back_asked()
+            raise
+        self._asked = None
+        return self._run_under(context, endpoint, lease)
+
+    def _granted_soon(self, endpoint: Endpoint, body: dict[str, Any], known: str | None) -> dict[str, Any]:
+        """The confirmed lease. Defers when that takes longer than a worker is to wait."""
         deadline = time.monotonic() + self._in_worker_wait()
         told = ""
         lease_id = known
@@ -227,11 +248,11 @@ class GpuOperatorMixin(BaseOperator):
                 try:
                     lease = self._next(client, body, lease_id, told, left)
                     lease_id = lease["id"]
+                    self._asked = (endpoint, str(lease_id))
                     if lease["state"] == "granted":
                         confirmed = self._confirm(client, endpoint, lease)
                         if confirmed is not None:
-                            client.close()
-                            return self._run_under(context, endpoint, confirmed)
+                            return confirmed
                         continue
                     told = told or words.place(lease)
                 except BerthUnavailable as error:
