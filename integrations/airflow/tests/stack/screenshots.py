@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.parse
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -27,13 +26,19 @@ EXAMPLE = ROOT / "integrations/airflow/src/airflow_provider_berth/example_dags/e
 DAG, TASK = "example_berth_mapped", "segment"
 
 
-def take(url, name, height):
+def take(url, name, width, height, *more):
     """A page as somebody sees it some seconds after opening it."""
     target = PICTURES / f"{name}.png"
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size=1280,{height}"]
-    profile = FOLDER / "profile"
-    command += [f"--user-data-dir={profile}", "--virtual-time-budget=20000", f"--screenshot={target}", url]
-    subprocess.run(command, check=True, timeout=120, capture_output=True)
+    command = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--window-size={width},{height}",
+    ]
+    command += [f"--user-data-dir={FOLDER}/profile", *more, f"--screenshot={target}", url]
+    subprocess.run(command, check=True, timeout=100, capture_output=True)
     print(target, target.stat().st_size)
 
 
@@ -60,11 +65,13 @@ def main():
         last = max(berth.leases("?state=waiting"), key=lambda lease: lease["queue"]["position"])
         index = last["labels"]["airflow/map_index"]
         PICTURES.mkdir(exist_ok=True)
-        where = f"{stack.url}/dags/{DAG}/runs/today/tasks/{TASK}"
-        take(f"{where}/mapped/{index}", "airflow-waiting-log", 760)
-        take(f"{where}", "airflow-mapped", 760)
-        query = urllib.parse.urlencode({"dag_id": DAG, "run_id": "today", "task_id": TASK, "map_index": index})
-        take(f"{stack.url}/berth/task?{query}", "airflow-why", 620)
+        where = f"{stack.url}/dags/{DAG}/runs/today/tasks/{TASK}/mapped/{index}"
+        take(where, "airflow-waiting-log", 1800, 500, "--virtual-time-budget=20000")
+        take(f"{where}/details", "airflow-details", 1280, 760, "--virtual-time-budget=20000")
+        # The page asks for a login, which a Chromium without hands does not have: fetched with one, and shown.
+        links = stack.rest("GET", f"/api/v2/dags/{DAG}/dagRuns/today/taskInstances/{TASK}/links?map_index={index}")
+        (FOLDER / "why.html").write_text(stack.page(next(iter(links["extra_links"].values()))))
+        take(f"file://{FOLDER}/why.html", "airflow-why", 1100, 560)
     finally:
         stack.stop()
         berth.close()

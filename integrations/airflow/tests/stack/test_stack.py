@@ -2,10 +2,13 @@
 
 import contextlib
 import datetime
+import importlib
 import os
 import re
 import signal
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -56,6 +59,17 @@ def test_leases_B55_ten_mapped_tasks_on_room_for_three(stack, berth, books, caps
     assert {lease["reason"] for lease in waiting} <= {"no-room", "behind-head"}
     said = stack.log("mapped")
     assert re.search(r"position [1-7] of [1-7] in queue default; short of \d+ MiB on GPU-", said), said
+    index = int(waiting[-1]["labels"]["airflow/map_index"])
+    if stack.is_3:
+        links = stack.rest("GET", f"/api/v2/dags/mapped/dagRuns/r/taskInstances/t/links?map_index={index}")["extra_links"]
+        (name, link), *_ = links.items()
+        assert name == "GPU: why does it wait?"
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(stack.url + link, timeout=30)
+        shown = stack.page(link)
+    else:
+        shown = importlib.import_module("airflow_provider_berth.plugins.page").page("mapped", "r", "t", index)
+    assert "of 7 in queue default" in shown and "short of" in shown and waiting[-1]["queued_at"] in shown
     # Past the provider's own hold, so that the figures are Airflow's.
     time.sleep(16 if stack.is_3 else 6)
     books.go("mapped")
