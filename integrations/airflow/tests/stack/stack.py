@@ -294,7 +294,8 @@ class Stack:
     def clear(self, dag, run="r"):
         if self.is_3:
             body = {"dry_run": False, "dag_run_id": run, "task_ids": ["t"], "only_failed": False, "reset_dag_runs": True}
-            return self.rest("POST", f"/api/v2/dags/{dag}/clearTaskInstances", body)
+            self.rest("POST", f"/api/v2/dags/{dag}/clearTaskInstances", body)
+            return
         from airflow.models import TaskInstance, clear_task_instances
         from airflow.utils.session import create_session
 
