@@ -84,7 +84,7 @@ Outcome<std::string> read_text(const Value& body, std::string_view name, std::si
       text->as_string().find('\0') != std::string::npos) {
     return std::unexpected(bad_field(name, *text,
                                      fmt::format("{} is a string of at most {} bytes", name, most),
-                                     "leave it out where there is none"));
+                                     "write a shorter one, or leave it out"));
   }
   return text->as_string();
 }

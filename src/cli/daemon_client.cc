@@ -16,6 +16,8 @@ namespace berth::cli {
 
 namespace {
 
+constexpr std::size_t kMostValue = 80;  // of a refused value, in a message
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : value;
@@ -117,6 +119,10 @@ Error DaemonClient::error_of(const net::Response& response) {
                                                   net::reason_phrase(response.status))};
   }
   std::string text(error->text("message"));
+  const std::string value = printable(error->text("value"));
+  if (!value.empty() && !text.contains(value)) {
+    text += fmt::format(" ({}: {})", printable(error->text("field")), shortened(value, kMostValue));
+  }
   if (const std::string_view hint = error->text("hint"); !hint.empty()) {
     text += fmt::format("\n  {}", hint);
   }

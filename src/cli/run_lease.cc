@@ -26,7 +26,9 @@ constexpr Duration kLookOnTerminal{2'000};  // places and estimates change witho
 constexpr Duration kLookElsewhere{30'000};
 constexpr std::int64_t kAgainMs = 300'000;
 constexpr std::int64_t kPatienceMs = 120'000;  // with a daemon that does not answer
-constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+// What would end us by default, and with us the place in the queue that nobody else gives back.
+constexpr std::array kEnding = {SIGINT,  SIGTERM, SIGHUP,    SIGQUIT, SIGUSR1,
+                                SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU};
 
 std::int64_t now_ms() {
   timespec now = {};

@@ -17,10 +17,13 @@ namespace berth::cli {
 namespace {
 
 constexpr std::size_t kMostLabel = 512;  // bytes of a label (leases.md 3.2)
+constexpr std::size_t kMostValue = 80;   // of what was typed, in a message
+constexpr std::int64_t kLongestTimeMs = 366 * 86'400'000LL;  // what a lease may ask for
 constexpr std::string_view kGuardName = "libberth_guard.so";
 
 Error bad_option(std::string_view option, std::string_view value, std::string_view rule) {
-  return invalid_argument(fmt::format("{} {}: {}", option, printable(value), rule));
+  return invalid_argument(fmt::format(
+      "{} {}: {}", option, value.empty() ? "''" : shortened(printable(value), kMostValue), rule));
 }
 
 Result<std::int64_t> whole(const Arguments& arguments, std::string_view option, std::int64_t least,
@@ -52,9 +55,9 @@ Result<Duration> time_of(const Arguments& arguments, std::string_view option) {
   std::string words = text;
   if (words.ends_with('m')) words += "in";
   Result<Duration> time = config::parse_duration(words);
-  if (!time.ok() || time->count() < 1000)
+  if (!time.ok() || time->count() < 1000 || time->count() > kLongestTimeMs)
     return bad_option(option, text,
-                      "write a time of at least a second, such as 30s, 10m, 2h or 1d");
+                      "write a time from 1s to 366d, a whole number with its unit: 30s, 10m, 2h");
   return time;
 }
 
@@ -104,7 +107,9 @@ Result<void> read_claim(const Arguments& arguments, RunPlan& plan) {
   if (const auto fraction = arguments.value("--fraction")) {
     const auto parsed = request::parse_fraction(*fraction);
     if (!parsed.has_value())
-      return bad_option("--fraction", *fraction, "write " + parsed.error().rule);
+      return bad_option("--fraction", *fraction,
+                        "write a share of a GPU, more than 0 and less than 1, with at most 9 "
+                        "digits after the point, such as 0.25; for a whole GPU --gpus 1");
     body.set("fraction", *fraction);
     plan.asked = fmt::format("{} of {}", *fraction, gpus_text(count));
   } else if (const auto profile = arguments.value("--mig-profile")) {

@@ -362,7 +362,14 @@ Result<serve::DaemonOptions> serve_options(const Arguments& arguments, ServeLog&
   serve::DaemonOptions options;
   options.version = std::string(kVersion);
   options.log = [&log](std::string_view level, std::string_view text) { log.line(level, text); };
-  options.state_directory = config.state_dir;
+  // Absolute: programs find their limits below it from directories of their own.
+  std::error_code no_directory;
+  options.state_directory = std::filesystem::absolute(config.state_dir, no_directory).string();
+  if (no_directory) {
+    return invalid_argument(
+        fmt::format("state_dir {}: the working directory is gone; write an absolute path",
+                    config.state_dir));
+  }
   // The journal is root's alone; the programs of users have to reach their limits.
   if (geteuid() == 0 && config.state_dir == default_state_directory()) {
     options.grants_directory = "/run/berth/grants";
@@ -403,6 +410,10 @@ Result<serve::DaemonOptions> serve_options(const Arguments& arguments, ServeLog&
     TRY(options.service.queues, options.read_queues());
   }
   options.guard_library = config.gpu.guard == "none" ? std::string() : config.gpu.guard;
+  if (options.guard_library.contains('/')) {  // a bare name is looked up by the program's loader
+    options.guard_library =
+        std::filesystem::absolute(options.guard_library, no_directory).string();
+  }
   options.read_settings = [arguments, now = settings.config, &log]() mutable {
     return read_again(arguments, now, log);
   };

@@ -6,12 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "cli/daemon_client.h"
 #include "cli/ensure_daemon.h"
 #include "cli/place_options.h"
 #include "cli/run_plan.h"
 #include "cli/verbs.h"
 #include "cli/words_for_people.h"
+#include "net/target.h"
 
 namespace berth::cli {
 
@@ -69,28 +71,55 @@ Value words(const std::vector<std::string>& list) {
   return array;
 }
 
-// "j-1,j-2" as words.
-std::vector<std::string> ids_of(std::string_view text) {
+// "j-1,j-2" as words. An empty one is a script's variable that was not set: a job that was to follow
+// another must not start at once.
+Result<std::vector<std::string>> ids_of(const Arguments& arguments, std::string_view option) {
   std::vector<std::string> ids;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(','), text.size());
-    if (end > 0) {
-      ids.emplace_back(text.substr(0, end));
+  if (!arguments.has(option)) {
+    return ids;
+  }
+  const std::string text = *arguments.value(option);
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t end = std::min(text.find(',', from), text.size());
+    if (end == from) {
+      return invalid_argument(
+          fmt::format("{} '{}': an ID is empty; write the IDs of jobs or arrays with commas "
+                      "between them, or leave {} out",
+                      option, printable(text), option));
     }
-    text.remove_prefix(std::min(end + 1, text.size()));
+    ids.push_back(text.substr(from, end - from));
+    from = end + 1;
   }
   return ids;
 }
 
-Value own_environment() {
+// Requests are JSON, which is UTF-8: other bytes would come out as others.
+Result<void> check_utf8(std::string_view what, std::string_view text) {
+  if (net::is_utf8(text)) {
+    return success();
+  }
+  return invalid_argument(
+      fmt::format("{} is {}, which is not UTF-8 and cannot be recorded; rename it, or put the "
+                  "words into a script and submit that",
+                  what, printable(text)));
+}
+
+Value own_environment(Console& console) {
   json::Array variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    variables.emplace_back(*entry);
+    const std::string_view variable(*entry);
+    if (net::is_utf8(variable)) {
+      variables.emplace_back(variable);
+    } else {
+      console.err << fmt::format(
+          "berth submit: {} is not UTF-8: the job starts without this variable\n",
+          printable(variable.substr(0, variable.find('='))));
+    }
   }
   return variables;
 }
 
-Result<Value> body_of(const Arguments& arguments) {
+Result<Value> body_of(const Arguments& arguments, Console& console) {
   if (arguments.has("--after") && arguments.has("--after-any")) {
     return invalid_argument(
         "--after and --after-any cannot be combined: one rule holds for all that it follows");
@@ -108,16 +137,26 @@ Result<Value> body_of(const Arguments& arguments) {
                  "the working directory is gone: change to one that exists, and submit again"};
   }
   folder.resize(folder.find('\0'));
+  TRY_VOID(check_utf8("the working directory", folder));
+  TRY_VOID(check_utf8("--name", arguments.value("--name").value_or("")));
+  for (const std::string& word : plan.command) {
+    TRY_VOID(check_utf8("a word of COMMAND", word));
+  }
   const mode_t mask = umask(0);
   umask(mask);
   const bool any = arguments.has("--after-any");
+  TRY(const std::vector<std::string> after, ids_of(arguments, any ? "--after-any" : "--after"));
+  if (arguments.has("--array") && arguments.value("--array")->empty()) {
+    return invalid_argument(
+        "--array '': write FIRST-LAST or FIRST-LAST%AT_ONCE, such as 0-15%4, or leave it out");
+  }
   return json::object(
       {{"name", arguments.value("--name").value_or("")},
        {"command", words(plan.command)},
-       {"environment", own_environment()},
+       {"environment", own_environment(console)},
        {"directory", folder},
        {"umask", mask},
-       {"after", words(ids_of(arguments.value(any ? "--after-any" : "--after").value_or("")))},
+       {"after", words(after)},
        {"after_rule", any ? "any" : "ok"},
        {"array", arguments.value("--array").value_or("")},
        {"grace_seconds", (plan.grace.count() + 999) / 1000},
@@ -125,7 +164,7 @@ Result<Value> body_of(const Arguments& arguments) {
 }
 
 ExitCode run_submit(const Arguments& arguments, Console& console) {
-  const Result<Value> body = body_of(arguments);
+  const Result<Value> body = body_of(arguments, console);
   if (!body) {
     return fail("submit", body.error(), console);
   }

@@ -151,7 +151,8 @@ class Book {
   std::map<std::pair<std::uint64_t, std::int64_t>, Job> jobs_;  // by number and index
   std::map<std::string, std::pair<std::uint64_t, std::int64_t>, std::less<>> by_id_;
   std::map<std::string, std::string, std::less<>> by_lease_;  // of jobs that are not over
-  std::set<std::string> held_;
+  // By number and index, so that who was handed in first goes first.
+  std::set<std::pair<std::uint64_t, std::int64_t>> held_;
   std::set<std::string> live_;
   std::set<std::pair<std::int64_t, std::string>> ended_;  // by time
   std::map<std::string, std::size_t> live_of_;

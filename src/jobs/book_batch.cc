@@ -41,7 +41,7 @@ Job& Book::add(Job job) {
   ++live_of_[added.who.name];
   bytes_of_[added.who.name] += bytes_in(added.command, added.environment);
   if (added.state == State::held) {
-    held_.insert(id);
+    held_.insert(at);
   }
   touch(added);
   return added;
@@ -65,7 +65,7 @@ void Book::forget(const std::string& id) {
     uncount(job);
   }
   by_lease_.erase(job.lease);
-  held_.erase(id);
+  held_.erase(found->second);
   live_.erase(id);
   dirty_.erase(id);
   created_.erase(id);
@@ -171,7 +171,7 @@ void Book::undone() {
       by_lease_.erase(job->lease);
       job->lease.clear();
       become(*job, State::held, "the journal could not be written");
-      held_.insert(id);
+      held_.insert({job->number, job->index});
     }
   }
   advance_due_ = true;

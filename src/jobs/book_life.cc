@@ -44,8 +44,8 @@ void Book::advance(Now now) {
   bool more = true;
   while (more) {  // one that can never go may be what another one follows
     more = false;
-    for (const std::string& id : std::vector<std::string>(held_.begin(), held_.end())) {
-      Job& job = *find_mut(id);
+    for (const auto& at : std::vector(held_.begin(), held_.end())) {
+      Job& job = jobs_.at(at);
       if (job.state != State::held) {
         continue;
       }
@@ -87,7 +87,7 @@ Outcome<void> Book::reserve(Job& job, Now now) {
   job.lease = reserved->lease->id;
   by_lease_[job.lease] = job.id;
   reserved_.insert(job.id);
-  held_.erase(job.id);
+  held_.erase({job.number, job.index});
   become(job, State::waiting, "");
   service_.watching(job.lease, true, now);
   return {};
@@ -252,7 +252,7 @@ void Book::again(Job& job, std::string reason, Now now) {
   job.lease.clear();
   job.stopped_by.clear();
   become(job, State::held, std::move(reason));
-  held_.insert(job.id);
+  held_.insert({job.number, job.index});
   advance(now);
 }
 
@@ -273,7 +273,7 @@ void Book::over(Job& job, State state, std::string reason, Now now) {
   become(job, state, std::move(reason));
   job.ended_wall = now.wall;
   by_lease_.erase(job.lease);
-  held_.erase(job.id);
+  held_.erase({job.number, job.index});
   live_.erase(job.id);
   uncount(job);
   job.environment = {};  // nobody asks for it any more

@@ -30,9 +30,10 @@ class QuietWitness : public lease::Witness {
                                             std::span<const gpu::ProcessUse> uses) override {
     return std::vector<local::Attribution>(uses.size());
   }
-  bool guarded(const local::Proof&) override { return false; }
+  bool guarded(const local::Proof&) override { return guarded_; }
 
   bool alive_ = true;
+  bool guarded_ = false;
 };
 
 const lease::Party kAlice{.name = "alice", .admin = false, .local = true, .uid = 1000, .gid = 1000};
@@ -176,6 +177,17 @@ TEST_F(BookTest, AJobGetsALeaseStartsRunsAndGivesItBack) {
   EXPECT_EQ(state(id), State::failed);
   EXPECT_EQ(book_->find(id)->exit_code, 3);
   EXPECT_EQ(service_->find(book_->find(id)->lease)->state, lease::State::released);
+}
+
+TEST_F(BookTest, AGuardThatIsLoadedAMomentAfterTheStartIsSeenStill) {
+  const std::string id = submit(plan(4096));
+  report(id, running());
+  const std::string lease = book_->find(id)->lease;
+  EXPECT_EQ(service_->find(lease)->isolation, core::Isolation::advisory);
+  witness_.guarded_ = true;
+  service_->observe(source_->read(), now());
+  commit();
+  EXPECT_EQ(service_->find(lease)->isolation, core::Isolation::library);
 }
 
 TEST_F(BookTest, NoProgramIsStartedBeforeTheDiskKnowsThatItWillBe) {

@@ -322,6 +322,8 @@ class Service {
   void check_overuse(const std::string& uuid, Now now);
   void note_overuse(Lease& lease, Now now);
   void check_ends(Now now);
+  void look_for_guard(Lease& lease);
+  void check_guards();
   void end_without_processes(Lease& lease, Now now);
   void check_bursts(Now now);
   void wait_again(Lease& lease, std::string_view why, Now now);
@@ -345,6 +347,9 @@ class Service {
   std::set<std::pair<Time, std::uint64_t>> due_;
   std::map<std::uint64_t, Time> due_of_;
   std::map<std::uint64_t, int> watchers_;
+  // Confirmed, and no guard seen yet: a program loads it a moment after it was started. How many
+  // samples look for it still.
+  std::map<std::uint64_t, int> unguarded_;
   // Have no living confirmed process (it ended, or a cgroup or pod was confirmed), but had others:
   // nobody tells of the end of those, so samples look.
   std::set<std::uint64_t> peopled_;

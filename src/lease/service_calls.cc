@@ -120,11 +120,7 @@ Outcome<const Lease*> Service::confirm(const Party& party, std::string_view id,
     }
     lease.proof = std::move(*proof);
     peopled_.erase(lease.number);
-    if (lease.isolation != core::Isolation::hardware) {
-      lease.isolation = lease.ask.guard && witness_.guarded(*lease.proof)
-                            ? core::Isolation::library
-                            : core::Isolation::advisory;
-    }
+    look_for_guard(lease);
   }
   renewed(lease, now);
   if (lease.state == State::granted) {

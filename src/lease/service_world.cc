@@ -1,5 +1,6 @@
 // What the machine says: reports of sources, ends of processes, time.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,9 @@ namespace {
 
 // How many leases a node carries is a question of memory alone; slots are Kubernetes' notion.
 constexpr std::int64_t kSlots = 1'000'000'000;
+
+// A program has loaded its libraries long before so many samples have come.
+constexpr int kGuardLooks = 10;
 
 }  // namespace
 
@@ -49,6 +53,7 @@ void Service::observe(const gpu::Report& report, Now now) {
     why_down_ = report.why_down;
     set_hold(now);
     check_ends(now);
+    check_guards();
     return;
   }
   if (!source_up_) {
@@ -66,6 +71,7 @@ void Service::observe(const gpu::Report& report, Now now) {
   reconciled_ = true;
   set_hold(now);
   check_ends(now);
+  check_guards();
   check_bursts(now);
 }
 
@@ -266,6 +272,33 @@ void Service::note_overuse(Lease& lease, Now now) {
     lease.reason = Reason::overuse;
     events_.push_back({"evicting", lease.id, "", lease.evicting->text});
     changed(lease);
+  }
+}
+
+// How the limit is held, from the process that was confirmed.
+void Service::look_for_guard(Lease& lease) {
+  unguarded_.erase(lease.number);
+  if (lease.isolation == core::Isolation::hardware) {
+    return;
+  }
+  const bool guarded = lease.ask.guard && witness_.guarded(*lease.proof);
+  lease.isolation = guarded ? core::Isolation::library : core::Isolation::advisory;
+  if (lease.ask.guard && !guarded && lease.proof->process.has_value()) {
+    unguarded_[lease.number] = kGuardLooks;
+  }
+}
+
+void Service::check_guards() {
+  for (auto at = unguarded_.begin(); at != unguarded_.end();) {
+    const auto found = leases_.find(at->first);
+    const bool holds_it = found != leases_.end() && holds(found->second.state) &&
+                          found->second.proof.has_value();
+    const bool guarded = holds_it && witness_.guarded(*found->second.proof);
+    if (guarded) {
+      found->second.isolation = core::Isolation::library;
+      touched(found->second);
+    }
+    at = guarded || !holds_it || --at->second == 0 ? unguarded_.erase(at) : std::next(at);
   }
 }
 

@@ -107,7 +107,10 @@ void Foreground::take_signals() {
   while (read(signals_.get(), &info, sizeof info) == sizeof info) {
     const auto number = static_cast<int>(info.ssi_signo);
     // The terminal sends its signals to the whole foreground group: without us, or to both.
-    const bool by_terminal = info.ssi_code == SI_KERNEL;
+    // The end of the terminal it tells to who leads the session alone: a login shell that tells its
+    // jobs, or us, where no shell is between (ssh -t HOST berth run …).
+    const bool hung_up = number == SIGHUP && getsid(0) == getpid();
+    const bool by_terminal = info.ssi_code == SI_KERNEL && !hung_up;
     const bool ignored = std::ranges::find(ignored_, number) != ignored_.end();
     if (by_terminal || ignored || std::ranges::find(kPassed, number) == kPassed.end()) continue;
     pass_on(number);

@@ -171,6 +171,11 @@ class JobsTest(unittest.TestCase):
         self.assertEqual(sorted((self.folder / "order").read_text().split()), list("345678"))
         self.assertEqual(self.berth("wait", array).returncode, 0)
 
+    def test_elements_go_in_the_order_of_their_numbers(self):
+        array = self.submit("echo $BERTH_ARRAY_INDEX >> order", "--array", "8-11%1", memory="1Gi")
+        self.assertEqual(self.berth("wait", array).returncode, 0)
+        self.assertEqual((self.folder / "order").read_text().split(), ["8", "9", "10", "11"])
+
     def test_after_waits_for_success_and_after_any_for_the_end(self):
         good = self.submit("sleep 0.3; echo good >> order")
         bad = self.submit("sleep 0.3; exit 1")
@@ -184,6 +189,14 @@ class JobsTest(unittest.TestCase):
         self.assertEqual(self.ended(behind)["state"], "cancelled")
         self.assertEqual(self.ended(anyway)["state"], "succeeded")
         self.assertEqual((self.folder / "order").read_text(), "good\nfollows\n")
+
+    def test_a_variable_that_cannot_be_recorded_is_left_out_and_named(self):
+        words = [str(BERTH), "submit", "--gpu-memory", "1Gi", "--", "sh", "-c", 'echo "${ODD-none} $EVEN"']
+        environment = {**os.environb, b"BERTH_SOCKET": self.daemon.socket.encode(), b"ODD": b"a\xffb", b"EVEN": "ü".encode()}
+        done = subprocess.run(words, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertIn("ODD is not UTF-8: the job starts without this variable", done.stderr)
+        self.ended(done.stdout.strip())
+        self.assertEqual(self.log(done.stdout.strip()), "none ü\n")
 
     def test_its_time_limit_ends_it(self):
         job = self.submit("sleep 60", "--time", "1s")
@@ -215,7 +228,13 @@ class JobsTest(unittest.TestCase):
         for words, said in [
             (["--gpu-memory", "99Gi"], "largest device"),
             (["--gpu-memory", "1Gi", "--after", "j-7777"], "no job has the id j-7777"),
-            (["--gpu-memory", "1Gi", "--array", "5-1"], "FIRST-LAST"),
+            (["--gpu-memory", "1Gi", "--array", "5-1"], "FIRST-LAST%AT_ONCE, at most 10000 elements (array: 5-1)"),
+            # What a script's unset variable comes to: it must not start at once, or once.
+            (["--gpu-memory", "1Gi", "--after", ""], "--after '': an ID is empty"),
+            (["--gpu-memory", "1Gi", "--after-any", "j-0001,"], "--after-any 'j-0001,': an ID is empty"),
+            (["--gpu-memory", "1Gi", "--array", ""], "--array '': write FIRST-LAST"),
+            (["--gpu-memory", "1Gi", "--name", b"\xff"], "--name is \\xff, which is not UTF-8"),
+            (["--gpu-memory", "1Gi", "--", "cat", b"caf\xe9"], "a word of COMMAND is caf\\xe9, which is not UTF-8"),
         ]:
             refused = self.berth("submit", *words, "--", "true", check=False)
             self.assertNotEqual(refused.returncode, 0)

@@ -1,13 +1,15 @@
 """`berth run` with a real daemon: what passes through, what is refused, waiting, keeping, leaving."""
 
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 from pathlib import Path
 
-from harness import BERTH, RunTest, children, lives, soon
+from harness import BERTH, CARDS, RunTest, children, lives, soon
 
 
 class Passes(RunTest):
@@ -80,6 +82,21 @@ class Passes(RunTest):
         self.assertNotIn("LD_PRELOAD", bare.stdout)
         self.assertNotIn("BERTH_GRANT_DIR", bare.stdout)
 
+    def test_a_state_directory_given_without_its_path_is_found_from_other_folders(self):
+        words = [BERTH, "serve", "--simulate", CARDS, "--listen", "unix:berth.sock", "--state", "state"]
+        place = Path(tempfile.mkdtemp(prefix="berth-run-"))
+        self.addCleanup(shutil.rmtree, place)
+        daemon = subprocess.Popen(words, cwd=place, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(daemon.wait)
+        self.addCleanup(daemon.terminate)
+        self.assertTrue(soon(lambda: (place / "berth.sock").exists()))
+        self.environment["BERTH_SOCKET"] = f"unix:{place}/berth.sock"
+        look = 'case "$BERTH_GRANT_DIR" in "") echo none;; *) cd / && ls "$BERTH_GRANT_DIR";; esac'
+        done = self.run_berth("--gpu-memory", "1Gi", "--", "sh", "-c", look, cwd="/")
+        if done.stdout == "none\n":
+            self.skipTest("the guard library is not built")
+        self.assertEqual(done.stdout, "account\npolicy\n", done.stderr)
+
     def test_several_gpus_whole_ones_and_fractions(self):
         whole = self.run_berth("--gpus", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
         self.assertEqual(len(whole.stdout.split(",")), 2, whole.stderr)
@@ -105,6 +122,9 @@ class Refuses(RunTest):
         self.usage("--limit goes with --gpu-memory", "--gpus", "1", "--limit", "2Gi", "--", "true")
         self.usage("--gpus 17: write a whole number from 1 to 16", "--gpus", "17", "--", "true")
         self.usage("--time soon: write a time", "--gpus", "1", "--time", "soon", "--", "true")
+        self.usage("--wait-timeout 367d: write a time from 1s to 366d", "--gpus", "1", "--wait-timeout", "367d", "--", "true")
+        self.usage("for a whole GPU --gpus 1", "--fraction", "1.5", "--", "true")
+        self.usage("--gpu-memory '': write", "--gpu-memory", "", "--", "true")
         self.usage("--mig-profile 1g: ", "--mig-profile", "1g", "--", "true")
         self.usage("no queue nope takes work", "--queue", "nope", "--gpus", "1", "--", "true")
         self.usage("COMMAND is missing", "--gpus", "1")
@@ -142,7 +162,7 @@ class Waits(RunTest):
 
     def test_leases_B53_an_interrupt_leaves_the_queue_at_once(self):
         self.start_holder()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM):
             waiter = self.start("--gpu-memory", "4Gi", "--", "touch", str(self.folder / "ran"))
             self.assertTrue(soon(lambda: self.leases("waiting")))
             begin = time.monotonic()

@@ -129,6 +129,19 @@ class OnATerminal(RunTest):
         t.expect("status=130")
         self.assertEqual(self.leases("waiting"), [])
 
+    def test_a_terminal_that_goes_away_ends_a_program_with_no_shell_between(self):
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execve(BERTH, [BERTH, "run", "--gpu-memory", "4Gi", "--", "sleep", "1000"], self.environment)
+        self.assertTrue(soon(lambda: self.leases("active")))
+        os.close(fd)
+        ended = soon(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid)
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        self.assertTrue(ended)
+        self.assertTrue(soon(lambda: self.lease()["state"] == "released"))
+
 
 if __name__ == "__main__":
     unittest.main()
