@@ -16,8 +16,8 @@ namespace berth::cli {
 
 namespace {
 
-constexpr std::size_t kMostLabel = 512;  // bytes of a label (leases.md 3.2)
-constexpr std::size_t kMostValue = 80;   // of what was typed, in a message
+constexpr std::size_t kMostLabel = 512;                      // bytes of a label (leases.md 3.2)
+constexpr std::size_t kMostValue = 80;                       // of what was typed, in a message
 constexpr std::int64_t kLongestTimeMs = 366 * 86'400'000LL;  // what a lease may ask for
 constexpr std::string_view kGuardName = "libberth_guard.so";
 

@@ -366,9 +366,8 @@ Result<serve::DaemonOptions> serve_options(const Arguments& arguments, ServeLog&
   std::error_code no_directory;
   options.state_directory = std::filesystem::absolute(config.state_dir, no_directory).string();
   if (no_directory) {
-    return invalid_argument(
-        fmt::format("state_dir {}: the working directory is gone; write an absolute path",
-                    config.state_dir));
+    return invalid_argument(fmt::format(
+        "state_dir {}: the working directory is gone; write an absolute path", config.state_dir));
   }
   // The journal is root's alone; the programs of users have to reach their limits.
   if (geteuid() == 0 && config.state_dir == default_state_directory()) {
@@ -411,8 +410,7 @@ Result<serve::DaemonOptions> serve_options(const Arguments& arguments, ServeLog&
   }
   options.guard_library = config.gpu.guard == "none" ? std::string() : config.gpu.guard;
   if (options.guard_library.contains('/')) {  // a bare name is looked up by the program's loader
-    options.guard_library =
-        std::filesystem::absolute(options.guard_library, no_directory).string();
+    options.guard_library = std::filesystem::absolute(options.guard_library, no_directory).string();
   }
   options.read_settings = [arguments, now = settings.config, &log]() mutable {
     return read_again(arguments, now, log);

@@ -71,8 +71,8 @@ Value words(const std::vector<std::string>& list) {
   return array;
 }
 
-// "j-1,j-2" as words. An empty one is a script's variable that was not set: a job that was to follow
-// another must not start at once.
+// "j-1,j-2" as words. An empty one is a script's variable that was not set: a job that was to
+// follow another must not start at once.
 Result<std::vector<std::string>> ids_of(const Arguments& arguments, std::string_view option) {
   std::vector<std::string> ids;
   if (!arguments.has(option)) {
@@ -150,17 +150,16 @@ Result<Value> body_of(const Arguments& arguments, Console& console) {
     return invalid_argument(
         "--array '': write FIRST-LAST or FIRST-LAST%AT_ONCE, such as 0-15%4, or leave it out");
   }
-  return json::object(
-      {{"name", arguments.value("--name").value_or("")},
-       {"command", words(plan.command)},
-       {"environment", own_environment(console)},
-       {"directory", folder},
-       {"umask", mask},
-       {"after", words(after)},
-       {"after_rule", any ? "any" : "ok"},
-       {"array", arguments.value("--array").value_or("")},
-       {"grace_seconds", (plan.grace.count() + 999) / 1000},
-       {"lease", Value(std::move(fields))}});
+  return json::object({{"name", arguments.value("--name").value_or("")},
+                       {"command", words(plan.command)},
+                       {"environment", own_environment(console)},
+                       {"directory", folder},
+                       {"umask", mask},
+                       {"after", words(after)},
+                       {"after_rule", any ? "any" : "ok"},
+                       {"array", arguments.value("--array").value_or("")},
+                       {"grace_seconds", (plan.grace.count() + 999) / 1000},
+                       {"lease", Value(std::move(fields))}});
 }
 
 ExitCode run_submit(const Arguments& arguments, Console& console) {

@@ -291,8 +291,8 @@ void Service::look_for_guard(Lease& lease) {
 void Service::check_guards() {
   for (auto at = unguarded_.begin(); at != unguarded_.end();) {
     const auto found = leases_.find(at->first);
-    const bool holds_it = found != leases_.end() && holds(found->second.state) &&
-                          found->second.proof.has_value();
+    const bool holds_it =
+        found != leases_.end() && holds(found->second.state) && found->second.proof.has_value();
     const bool guarded = holds_it && witness_.guarded(*found->second.proof);
     if (guarded) {
       found->second.isolation = core::Isolation::library;
