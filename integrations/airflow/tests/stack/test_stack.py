@@ -7,8 +7,6 @@ import os
 import re
 import signal
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -64,8 +62,6 @@ def test_leases_B55_ten_mapped_tasks_on_room_for_three(stack, berth, books, caps
         links = stack.rest("GET", f"/api/v2/dags/mapped/dagRuns/r/taskInstances/t/links?map_index={index}")["extra_links"]
         (name, link), *_ = links.items()
         assert name == "GPU: why does it wait?"
-        with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(stack.url + link, timeout=30)
         shown = stack.page(link)
     else:
         shown = importlib.import_module("airflow_provider_berth.plugins.page").page("mapped", "r", "t", index)
