@@ -149,7 +149,8 @@ void Api::get_lease(const net::Request& request, net::Reply& reply, const Moment
     return refuse(reply, lease.error());
   }
   const auto seen = static_cast<std::uint64_t>(version->value_or(0));
-  if (wait->value_or(0) == 0 || (*lease)->version > seen || !lease::is_live((*lease)->state)) {
+  // Another version, not a later one alone: a journal from a backup begins at earlier ones.
+  if (wait->value_or(0) == 0 || (*lease)->version != seen || !lease::is_live((*lease)->state)) {
     return answer_lease(reply, 200, **lease, moment);
   }
   const std::uint64_t number = watch(**lease, reply, request);
@@ -172,7 +173,10 @@ void Api::lease_events(const net::Request& request, net::Reply& reply, const Mom
   const auto seen = number_of(request.last_event_id);
   const std::uint64_t number = watch(**lease, reply, request);
   Watch& added = watches_.at(number);
-  added.version = seen.has_value() && *seen > 0 ? static_cast<std::uint64_t>(*seen) : 0;
+  // What lies ahead of it was said by a journal that a backup has taken the place of: all is new.
+  const bool known =
+      seen.has_value() && *seen > 0 && static_cast<std::uint64_t>(*seen) <= (*lease)->version;
+  added.version = known ? static_cast<std::uint64_t>(*seen) : 0;
   net::Response head;
   head.content_type = "text/event-stream";
   head.headers.emplace_back("Cache-Control", "no-store");

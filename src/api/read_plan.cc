@@ -170,6 +170,10 @@ Outcome<jobs::Plan> read_plan(const Value& body, const lease::Party& party, std:
     wanted = *lease;
   }
   wanted.set("key", "job");
+  if (!party.local && wanted.find("node") == nullptr) {
+    // Jobs run here or nowhere. Whoever may not have any is told that, not to name a node.
+    wanted.set("node", std::string(node));
+  }
   Outcome<Reserve> reserve = read_reserve(wanted, party, {.node = node});
   if (!reserve) {
     return std::unexpected(reserve.error());

@@ -30,8 +30,16 @@ std::size_t character_length(std::string_view text, std::size_t at) {
   return length;
 }
 
+// Of two bytes: the other half of the control characters. Of three: what ends a line or turns the
+// order of what follows (U+2028 to U+202E, U+2066 to U+2069), so that a line reads as another one.
 bool is_control(std::string_view text, std::size_t at, std::size_t length) {
   const unsigned char first = byte_at(text, at);
+  if (length == 3 && first == 0xE2U) {
+    const unsigned char second = byte_at(text, at + 1);
+    const unsigned char third = byte_at(text, at + 2);
+    return (second == 0x80U && third >= 0xA8U && third <= 0xAEU) ||
+           (second == 0x81U && third >= 0xA6U && third <= 0xA9U);
+  }
   return first < 0x20U || first == 0x7FU ||
          (length == 2 && first == 0xC2U && byte_at(text, at + 1) < 0xA0U);
 }

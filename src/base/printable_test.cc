@@ -18,6 +18,9 @@ TEST(Printable, ShowsControlCharactersAndBrokenBytesAsNumbers) {
                       "2J"),
             "\\xc2\\x9b2J");  // a C1 control
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(printable("a\u202Etxt"), "a\\xe2\\x80\\xaetxt");  // what follows would run backwards
+  EXPECT_EQ(printable("a\u2028b\u2069"), "a\\xe2\\x80\\xa8b\\xe2\\x81\\xa9");
+  EXPECT_EQ(printable("…–“"), "…–“");
 }
 
 TEST(Printable, KeepsTheLinesOfALongerText) {

@@ -120,10 +120,14 @@ Error DaemonClient::error_of(const net::Response& response) {
   }
   std::string text(error->text("message"));
   const std::string value = printable(error->text("value"));
-  if (!value.empty() && !text.contains(value)) {
+  if (response.status == 400 && !value.empty() && !text.contains(value)) {
     text += fmt::format(" ({}: {})", printable(error->text("field")), shortened(value, kMostValue));
   }
-  if (const std::string_view hint = error->text("hint"); !hint.empty()) {
+  if (response.status == 401) {
+    text +=
+        "\n  name the file of one with --token-file; `berth token new` makes it, on the machine of "
+        "the daemon";
+  } else if (const std::string_view hint = error->text("hint"); !hint.empty()) {
     text += fmt::format("\n  {}", hint);
   }
   return {code_of(response.status), std::move(text)};

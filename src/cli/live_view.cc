@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "config/value.h"
+#include "cli/words_for_people.h"
 
 namespace berth::cli {
 
@@ -52,7 +52,8 @@ Look look_for(const Arguments& arguments, const Console& console) {
 
 Result<void> show(const Arguments& arguments, Console& console,
                   const std::function<Result<std::string>(const Look&)>& draw) {
-  TRY(const Duration interval, config::parse_duration(*arguments.value(kIntervalOption.name)));
+  TRY(const Duration interval,
+      time_given(kIntervalOption.name, *arguments.value(kIntervalOption.name)));
   TRY(std::string text, draw(look_for(arguments, console)));
   if (!arguments.has(kWatchOption.name)) {
     console.out << text;

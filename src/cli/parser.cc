@@ -245,9 +245,11 @@ Parsed unfinished(CommandTable commands, const std::string& group,
     if (first_word(*command) == group) known.emplace_back(second_word(*command));
   }
   const bool word = !rest.empty() && !rest.front().starts_with('-');
+  const std::string meant = word ? did_you_mean(rest.front(), known) : "";
   return UsageProblem{nullptr,
                       word ? "unknown verb " + in_quotes(group + " " + rest.front()) +
-                                 did_you_mean(rest.front(), known) + " Known are " + joined(known)
+                                 (meant.empty() ? "; known are " : meant + " Known are ") +
+                                 joined(known)
                            : group + " needs one more word; known are " + joined(known),
                       group};
 }

@@ -8,7 +8,6 @@
 
 #include "base/printable.h"
 #include "cli/words_for_people.h"
-#include "config/value.h"
 #include "request/mig_profile.h"
 #include "request/units.h"
 
@@ -51,10 +50,7 @@ Result<std::int64_t> mib(const Arguments& arguments, std::string_view option) {
 
 Result<Duration> time_of(const Arguments& arguments, std::string_view option) {
   const std::string text = *arguments.value(option);
-  // As people write minutes; in configuration files the unit is "min".
-  std::string words = text;
-  if (words.ends_with('m')) words += "in";
-  Result<Duration> time = config::parse_duration(words);
+  Result<Duration> time = time_given(option, text);
   if (!time.ok() || time->count() < 1000 || time->count() > kLongestTimeMs)
     return bad_option(option, text,
                       "write a time from 1s to 366d, a whole number with its unit: 30s, 10m, 2h");

@@ -1,11 +1,14 @@
 #include "cli/serve_options.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <ostream>
 #include <pwd.h>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -167,6 +170,17 @@ void take_simulation(serve::DaemonOptions& options, const std::string& name) {
   }
 }
 
+// Programs would be started with a library that is not there, and run without a limit.
+Result<void> check_guard(const std::string& guard) {
+  if (!guard.contains('/') || access(guard.c_str(), R_OK) == 0) {
+    return {};
+  }
+  return invalid_argument(fmt::format(
+      "the guard library {} cannot be read: {}; install it, or write none for limits that are "
+      "advisory",
+      printable(guard), std::strerror(errno)));
+}
+
 // A socket named from the folder of the caller.
 std::string with_whole_path(std::string address) {
   if (address.starts_with("unix:") && !address.starts_with("unix:/")) {
@@ -270,10 +284,27 @@ std::vector<std::string> check_named(const config::DaemonFile& file, const std::
     complaints.push_back(
         fmt::format("{}:{}:{}: {}: {}", path, place.line, place.column, key, text));
   };
+  const auto check_url = [&](const std::string& key, const std::string& address) {
+    if (const auto parsed = net::parse_url(address); !parsed.ok()) {
+      complain(key, parsed.error().message());
+    }
+  };
+  std::set<std::string> seen;
   for (const std::string& address : config.listen) {
     if (const auto parsed = net::parse_listen(with_whole_path(address)); !parsed.ok()) {
       complain("listen", parsed.error().message());
+    } else if (!seen.insert(with_whole_path(address)).second) {
+      complain("listen", fmt::format("{} stands twice: keep one", printable(address)));
     }
+  }
+  for (const std::string& address : config.gpu.dcgm) {
+    check_url("gpu.dcgm", address);
+  }
+  if (!config.gpu.prometheus.empty()) {
+    check_url("gpu.prometheus", config.gpu.prometheus);
+  }
+  if (const auto guard = check_guard(config.gpu.guard); !guard.ok()) {
+    complain("gpu.guard", guard.error().message());
   }
   for (const std::string& user : config.admins) {
     if (const auto id = user_id(user); !id.ok()) {
@@ -408,6 +439,7 @@ Result<serve::DaemonOptions> serve_options(const Arguments& arguments, ServeLog&
     };
     TRY(options.service.queues, options.read_queues());
   }
+  TRY_VOID(check_guard(config.gpu.guard));
   options.guard_library = config.gpu.guard == "none" ? std::string() : config.gpu.guard;
   if (options.guard_library.contains('/')) {  // a bare name is looked up by the program's loader
     options.guard_library = std::filesystem::absolute(options.guard_library, no_directory).string();

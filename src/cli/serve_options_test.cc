@@ -89,6 +89,25 @@ TEST_F(ConfigCheck, TellsWhatTheFileNamesWrongly) {
                                 HasSubstr("b.yaml:5:14: queues_file: ")));
 }
 
+TEST_F(ConfigCheck, TellsWhatTheDaemonWouldStumbleOnLater) {
+  write("b.yaml",
+        "listen: [\"unix:/a.sock\", \"unix:/a.sock\"]\n"
+        "gpu: {guard: /no/guard.so, dcgm: [\"ftp://x\"], prometheus: \"prometheus:9090\"}\n");
+  const Answer answer = berth({"config", "check", path("b.yaml")});
+  EXPECT_EQ(answer.code, ExitCode::usage);
+  EXPECT_THAT(
+      answer.err,
+      AllOf(HasSubstr("b.yaml:1:9: listen: unix:/a.sock stands twice: keep one\n"),
+            HasSubstr("b.yaml:2:14: gpu.guard: the guard library /no/guard.so cannot be read: No "),
+            HasSubstr("gpu.dcgm: ftp://x is no address"),
+            HasSubstr("gpu.prometheus: prometheus:9090 is no address")));
+  write("b.yaml", "gpu: {guard: /no/guard.so}\n");
+  const Answer served = berth({"serve", "--config", path("b.yaml"), "--simulate", "1x1GiB",
+                               "--listen", "unix:" + path("s"), "--state", path("state")});
+  EXPECT_NE(served.code, ExitCode::done);
+  EXPECT_THAT(served.err, HasSubstr("the guard library /no/guard.so cannot be read"));
+}
+
 TEST_F(ConfigCheck, RefusesAWrongFileWithPlaces) {
   write("b.yaml", "gpu: {samplng: 1s}\n");
   const Answer answer = berth({"config", "check", path("b.yaml")});

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,9 +27,17 @@ namespace {
 
 using json::Value;
 
+// Of leases and of jobs: whatever the column STATE may hold, and "live" for all that is not over.
 std::vector<std::string> state_words() {
-  return {"live",     "waiting",   "granted",   "active",  "suspect", "ending",
-          "released", "cancelled", "timed-out", "expired", "lost",    "never"};
+  return {"live",    "waiting",  "granted",   "active",   "suspect",   "ending",
+          "held",    "starting", "running",   "released", "cancelled", "timed-out",
+          "expired", "lost",     "succeeded", "failed",   "never"};
+}
+
+bool ends(std::string_view state) {
+  static constexpr auto kEnds = std::to_array<std::string_view>(
+      {"released", "cancelled", "timed-out", "expired", "lost", "never", "succeeded", "failed"});
+  return std::ranges::find(kEnds, state) != kEnds.end();
 }
 
 constexpr Option kOptions[] = {
@@ -159,14 +169,16 @@ Result<json::Array> jobs_of(Books& books, bool all) {
   return books.list(all ? "/v1/jobs?all=1" : "/v1/jobs", "jobs");
 }
 
-// A job stands in the place of its lease; one that has none yet, or no more, comes at the end.
-Result<json::Array> with_jobs(Books& books, json::Array leases, bool all) {
+// A job stands in the place of its lease; `with_others`: one that has none yet, or no more, comes
+// at the end.
+Result<json::Array> with_jobs(Books& books, json::Array leases, bool all, bool with_others) {
   TRY(json::Array jobs, jobs_of(books, all));
   std::map<std::string, const Value*, std::less<>> by_id;
   for (const Value& job : jobs) {
     by_id.emplace(job.text("id"), &job);
   }
   const auto dressed = [](const Value& job, Value lease) {
+    lease.set("lease_state", std::string(lease.text("state")));
     lease.set("id", job.text("id"));
     lease.set("state", job.text("state"));
     lease.set("job", job);
@@ -190,7 +202,7 @@ Result<json::Array> with_jobs(Books& books, json::Array leases, bool all) {
     }
   }
   for (const Value& job : jobs) {
-    if (!shown.contains(job.text("id"))) {
+    if (with_others && !shown.contains(job.text("id"))) {
       const std::int64_t waited = seconds_since(job.text("submitted_at")).value_or(0) -
                                   seconds_since(job.text("ended_at")).value_or(0);
       const Value* lease = job.find("lease");
@@ -260,10 +272,10 @@ std::string owner_of(const Arguments& arguments) {
   return owner.empty() ? arguments.value(kNamespaceOption.name).value_or("") : owner;
 }
 
-std::string query_of(const Arguments& arguments, const std::string& device) {
+// `states` as the call takes them; empty: all.
+std::string query_of(const Arguments& arguments, const std::string& device,
+                     const std::string& states) {
   std::string query = "/v1/leases?limit=1000";
-  const std::string states =
-      arguments.value("--state").value_or(arguments.has("--all") ? "" : "live");
   if (!states.empty()) {
     query += "&state=" + net::percent_encoded(states);
   }
@@ -290,10 +302,11 @@ std::string tally(const json::Array& leases) {
   return text + "\n";
 }
 
-Result<void> check_states(const Arguments& arguments) {
+Result<std::vector<std::string>> wanted_states(const Arguments& arguments) {
   const std::string given = arguments.value("--state").value_or("");
   std::string_view rest = given;
   const std::vector<std::string> known = state_words();
+  std::vector<std::string> wanted;
   while (!rest.empty()) {
     const std::string word(rest.substr(0, rest.find(',')));
     rest.remove_prefix(std::min(word.size() + 1, rest.size()));
@@ -301,14 +314,27 @@ Result<void> check_states(const Arguments& arguments) {
       return invalid_argument(fmt::format("--state cannot be '{}'; did you mean '{}'? Known are {}",
                                           word, nearest(word, known), fmt::join(known, ", ")));
     }
+    wanted.push_back(word);
   }
-  return success();
+  return wanted;
+}
+
+// Of a job its own state counts, which is what is shown, and that of its lease.
+void keep_states(json::Array& rows, const std::vector<std::string>& wanted) {
+  std::erase_if(rows, [&](const Value& row) {
+    return std::ranges::none_of(wanted, [&](const std::string& state) {
+      return state == "live" ? !ends(row.text("state"))
+                             : state == row.text("state") || state == row.text("lease_state");
+    });
+  });
 }
 
 ExitCode run_ps(const Arguments& arguments, Console& console) {
-  if (const Result<void> states = check_states(arguments); !states) {
-    return fail("ps", states.error(), console);
+  const Result<std::vector<std::string>> wanted = wanted_states(arguments);
+  if (!wanted) {
+    return fail("ps", wanted.error(), console);
   }
+  const bool all = arguments.has("--all") || std::ranges::any_of(*wanted, ends);
   const Result<std::unique_ptr<Books>> opened = open_books(arguments);
   if (!opened) {
     return fail("ps", opened.error(), console);
@@ -321,21 +347,28 @@ ExitCode run_ps(const Arguments& arguments, Console& console) {
     if (const auto words = arguments.value("--device")) {
       TRY(device, device_meant(devices, *words));
     }
-    TRY(json::Array leases, books.list(query_of(arguments, device), "leases"));
-    // Filters are of leases; jobs that have none are shown when nothing is filtered.
-    if (!arguments.has("--state") && !arguments.has("--queue") && !arguments.has("--owner") &&
-        device.empty() && format != "json" && format != "yaml") {
-      TRY(leases, with_jobs(books, std::move(leases), arguments.has("--all")));
+    TRY(json::Array leases, books.list(query_of(arguments, device, all ? "" : "live"), "leases"));
+    if (format != "json" && format != "yaml") {
+      // The other filters are of leases, which not every job has.
+      const bool filtered = arguments.has("--queue") || arguments.has("--owner") || !device.empty();
+      TRY(leases, with_jobs(books, std::move(leases), all, !filtered));
+    }
+    if (!wanted->empty()) {
+      keep_states(leases, *wanted);
     }
     if (format == "json" || format == "yaml") {
-      TRY(json::Array jobs, jobs_of(books, arguments.has("--all")));
+      TRY(json::Array jobs, jobs_of(books, all));
+      if (!wanted->empty()) {
+        keep_states(jobs, *wanted);
+      }
       return text_of(json::object({{"leases", std::move(leases)}, {"jobs", std::move(jobs)}}),
                      format, arguments.has("--watch"));
     }
     if (leases.empty()) {
-      return std::string(arguments.has("--all") ? "Nothing is known.\n"
-                                                : "Nothing waits or runs. `berth ps --all` shows "
-                                                  "what has ended.\n");
+      return std::string(!wanted->empty() ? "Nothing is in these states.\n"
+                         : all            ? "Nothing is known.\n"
+                                          : "Nothing waits or runs. `berth ps --all` shows what "
+                                            "has ended.\n");
     }
     return table_of(leases, DeviceNames(devices), look, format == "wide") +
            (look.terminal ? toned(tally(leases), Tone::faint, look) : "");

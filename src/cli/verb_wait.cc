@@ -11,7 +11,6 @@
 #include "cli/job_client.h"
 #include "cli/verbs.h"
 #include "cli/words_for_people.h"
-#include "config/value.h"
 #include "net/target.h"
 
 namespace berth::cli {
@@ -146,7 +145,11 @@ Result<ExitCode> wait_for_jobs(DaemonClient& daemon, const std::string& id, bool
     const auto left = std::chrono::duration_cast<std::chrono::seconds>(until - Clock::now());
     if (Clock::now() >= until) {
       return Error{ErrorCode::exhausted,
-                   fmt::format("{} of {} are not over; --timeout is over", open, id)};
+                   jobs.size() == 1 ? fmt::format("{} {}; --timeout is over", id,
+                                                  for_grant ? "has no GPU yet" : "is not over")
+                                    : fmt::format("{} of the {} jobs of {} {}; --timeout is over",
+                                                  open, jobs.size(), id,
+                                                  for_grant ? "have no GPU yet" : "are not over")};
     }
     poll = fmt::format("?wait={}&until={}", std::min<std::int64_t>(kPollSeconds, left.count() + 1),
                        for_grant ? "granted" : "over");
@@ -156,9 +159,9 @@ Result<ExitCode> wait_for_jobs(DaemonClient& daemon, const std::string& id, bool
 ExitCode run_wait(const Arguments& arguments, Console& console) {
   auto until = Clock::time_point::max();
   if (const auto timeout = arguments.value("--timeout")) {
-    const Result<Duration> span = config::parse_duration(*timeout);
+    const Result<Duration> span = time_given("--timeout", *timeout);
     if (!span) {
-      return fail("wait", invalid_argument("--timeout: " + span.error().message()), console);
+      return fail("wait", span.error(), console);
     }
     until = Clock::now() + std::chrono::milliseconds(span->count());
   }

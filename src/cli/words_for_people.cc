@@ -9,6 +9,7 @@
 
 #include "base/printable.h"
 #include "base/suggest.h"
+#include "config/value.h"
 
 namespace berth::cli {
 
@@ -33,6 +34,18 @@ std::string rough_memory(std::int64_t mib) {
   const std::int64_t tenths = mib * 10 / 1024;
   return mib % 1024 == 0 ? fmt::format("{}GiB", tenths / 10)
                          : fmt::format("{}.{}GiB", tenths / 10, tenths % 10);
+}
+
+Result<Duration> time_given(std::string_view option, std::string_view text) {
+  // In configuration files the unit is "min".
+  Result<Duration> time =
+      config::parse_duration(text.ends_with('m') ? std::string(text) + "in" : std::string(text));
+  if (!time.ok()) {
+    return invalid_argument(
+        fmt::format("{} {}: write a time, a whole number with its unit: 500ms, 30s, 10m, 2h or 1d",
+                    option, text.empty() ? "''" : shortened(printable(text), 80)));
+  }
+  return time;
 }
 
 std::string span_text(std::int64_t seconds) {

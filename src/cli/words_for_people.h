@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/quantity.h"
 #include "base/result.h"
 #include "cli/command.h"
 #include "json/value.h"
@@ -26,6 +27,9 @@ std::string rough_memory(std::int64_t mib);
 
 // "12s", "3m20s", "1h05m", "3d4h"; below zero is zero.
 std::string span_text(std::int64_t seconds);
+// "90s", "10m", "2h", "1d": as config::parse_duration(), and minutes as people write them. Errors:
+// invalid_argument naming `option`, what was typed and the rule.
+Result<Duration> time_given(std::string_view option, std::string_view text);
 // Seconds since an RFC 3339 time of ours ("2026-01-02T03:04:05Z"); empty: it is none.
 std::optional<std::int64_t> seconds_since(std::string_view time);
 

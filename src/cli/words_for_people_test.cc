@@ -43,6 +43,16 @@ TEST(WordsForPeople, WhatWasMeasuredIsNeverShownAsMoreThanItIs) {
   EXPECT_EQ(rough_memory(4096), "4GiB");
 }
 
+TEST(WordsForPeople, TimesAreReadAsTheHelpWritesThem) {
+  EXPECT_EQ(time_given("--timeout", "10m").value(), Duration{600'000});
+  EXPECT_EQ(time_given("--timeout", "10min").value(), Duration{600'000});
+  EXPECT_EQ(time_given("--timeout", "500ms").value(), Duration{500});
+  for (const char* wrong : {"", "10", "m", "-1s", "1.5h", "1e3s"}) {
+    EXPECT_THAT(time_given("--timeout", wrong).error().message(),
+                testing::StartsWith(std::string("--timeout ") + (*wrong == '\0' ? "''" : wrong)));
+  }
+}
+
 TEST(WordsForPeople, SpansGetCoarserAsTheyGrow) {
   EXPECT_EQ(span_text(-5), "0s");
   EXPECT_EQ(span_text(59), "59s");

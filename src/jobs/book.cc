@@ -164,7 +164,7 @@ Outcome<std::vector<const Job*>> Book::submit(const lease::Party& party, const P
   // What can be known to be impossible is refused at once, and nothing of it stays.
   bool never = false;
   Job& first = *find_mut(made.front()->id);
-  if (held_by(first, never).empty()) {
+  if (Round round; held_by(first, round, never).empty()) {
     if (Outcome<void> reserved = reserve(first, now); !reserved) {
       for (const Job* job : std::vector(made)) {
         forget(std::string(job->id));

@@ -131,8 +131,17 @@ class Book {
   void become(Job& job, State state, std::string reason);
   void over(Job& job, State state, std::string reason, lease::Now now);
   void advance(lease::Now now);
+  // What held jobs wait for, looked up once in a round of advance(): arrays may be large.
+  struct Round {
+    struct Before {
+      const Job* open = nullptr;    // the first that is not over
+      const Job* failed = nullptr;  // the first before it that is over and has not succeeded
+    };
+    std::map<std::string, Before, std::less<>> before;       // by id of a job or an array
+    std::map<std::string, std::int64_t, std::less<>> going;  // by array
+  };
   // Empty: it may go. Else why not; `never` if it never will.
-  std::string held_by(const Job& job, bool& never) const;
+  std::string held_by(const Job& job, Round& round, bool& never) const;
   lease::Outcome<void> reserve(Job& job, lease::Now now);
   void follow(Job& job, lease::Now now);
   void begin(Job& job);

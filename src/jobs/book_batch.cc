@@ -143,8 +143,8 @@ void Book::add_to(lease::Batch& batch) {
 void Book::settled(const lease::Batch& batch, Now now) {
   dirty_.clear();
   created_.clear();
-  reserved_.clear();
   erased_.clear();
+  const std::set<std::string> reserved = std::exchange(reserved_, {});  // by this batch
   for (Deed& deed : std::exchange(deeds_, {})) {
     ready_.push_back(std::move(deed));
   }
@@ -154,6 +154,12 @@ void Book::settled(const lease::Batch& batch, Now now) {
       if (Job* job = find_mut(std::string(found->second))) {
         follow(*job, now);
       }
+    }
+  }
+  // Work without a GPU has its lease from the first version on, which is no change of it.
+  for (const std::string& id : reserved) {
+    if (Job* job = find_mut(id); job != nullptr && job->state == State::waiting) {
+      follow(*job, now);
     }
   }
   if (std::exchange(advance_due_, false)) {

@@ -11,25 +11,38 @@ using lease::Now;
 using lease::Outcome;
 using lease::Refusal;
 
-std::string Book::held_by(const Job& job, bool& never) const {
+std::string Book::held_by(const Job& job, Round& round, bool& never) const {
   for (const std::string& id : job.after) {
-    const std::vector<const Job*> before = named(id);
-    for (const Job* other : before) {
-      if (!is_over(other->state)) {
-        return fmt::format("waits for the end of {}, which is {}", other->id,
-                           state_name(other->state));
+    const auto [at, unknown] = round.before.try_emplace(id);
+    Round::Before& before = at->second;
+    if (unknown) {
+      for (const Job* other : named(id)) {
+        if (!is_over(other->state)) {
+          before.open = other;
+          break;
+        }
+        if (before.failed == nullptr && other->state != State::succeeded) {
+          before.failed = other;
+        }
       }
-      if (job.rule == AfterRule::ok && other->state != State::succeeded) {
-        never = true;
-        return fmt::format("{}, which it was to follow, is {}", other->id,
-                           state_name(other->state));
-      }
+    }
+    if (job.rule == AfterRule::ok && before.failed != nullptr) {
+      never = true;
+      return fmt::format("{}, which it was to follow, is {}", before.failed->id,
+                         state_name(before.failed->state));
+    }
+    if (before.open != nullptr) {
+      return fmt::format("waits for the end of {}, which is {}", before.open->id,
+                         state_name(before.open->state));
     }
   }
   if (job.at_once > 0) {
-    std::int64_t going = 0;
-    for (const Job* other : named(job.array)) {
-      going += other->state != State::held && !is_over(other->state) ? 1 : 0;
+    const auto [at, unknown] = round.going.try_emplace(job.array, 0);
+    std::int64_t& going = at->second;
+    if (unknown) {
+      for (const Job* other : named(job.array)) {
+        going += other->state != State::held && !is_over(other->state) ? 1 : 0;
+      }
     }
     if (going >= job.at_once) {
       return fmt::format("its array lets {} go at once, and {} {} for a GPU", job.at_once, going,
@@ -41,6 +54,11 @@ std::string Book::held_by(const Job& job, bool& never) const {
 
 // Lets go whatever was held and no longer has to be.
 void Book::advance(Now now) {
+  Round round;
+  const auto ended = [&round](const Job& job) {
+    round.before.erase(job.id);
+    round.before.erase(job.array);
+  };
   bool more = true;
   while (more) {  // one that can never go may be what another one follows
     more = false;
@@ -50,9 +68,10 @@ void Book::advance(Now now) {
         continue;
       }
       bool never = false;
-      std::string why = held_by(job, never);
+      std::string why = held_by(job, round, never);
       if (never) {
         over(job, State::cancelled, std::move(why), now);
+        ended(job);
         more = true;
       } else if (!why.empty()) {
         if (why != job.reason) {
@@ -63,8 +82,11 @@ void Book::advance(Now now) {
           become(job, State::held, done.error().message);
         } else {
           over(job, State::failed, done.error().message, now);
+          ended(job);
           more = true;
         }
+      } else if (const auto going = round.going.find(job.array); going != round.going.end()) {
+        ++going->second;
       }
     }
   }

@@ -179,6 +179,20 @@ TEST_F(BookTest, AJobGetsALeaseStartsRunsAndGivesItBack) {
   EXPECT_EQ(service_->find(book_->find(id)->lease)->state, lease::State::released);
 }
 
+TEST_F(BookTest, AJobWithoutAGpuStartsAtOnce) {
+  Plan cpu = plan(4096);
+  cpu.ask.request = *core::Request::create(
+      {.cpu = {}, .ram = {}, .nodes = {}, .containers = {{.name = "main", .gpu = {}}}});
+  const std::string id = submit(cpu);
+  EXPECT_EQ(state(id), State::starting);
+  EXPECT_THAT(deeds(), ElementsAre("start " + id));
+  report(id, running());
+  EXPECT_EQ(state(id), State::running);
+  report(id, ended(0));
+  EXPECT_EQ(state(id), State::succeeded);
+  EXPECT_EQ(service_->find(book_->find(id)->lease)->state, lease::State::released);
+}
+
 TEST_F(BookTest, AGuardThatIsLoadedAMomentAfterTheStartIsSeenStill) {
   const std::string id = submit(plan(4096));
   report(id, running());

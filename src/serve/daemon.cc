@@ -200,27 +200,30 @@ void Daemon::Impl::advance(std::int64_t ms) {
 }
 
 void Daemon::Impl::reload() const {
+  bool whole = true;
+  const auto failed = [&](const std::string& why, std::string_view what) {
+    log("error", fmt::format("reload: {}; {}", why, what));
+    whole = false;
+  };
   if (options.read_settings) {
     if (Result<lease::ServiceConfig> settings = options.read_settings(); !settings) {
-      log("error",
-          fmt::format("reload: {}; the settings stay as they were", settings.error().to_string()));
+      failed(settings.error().to_string(), "the settings stay as they were");
     } else {
       service->adjust(*settings, clock.now());
     }
   }
   if (Result<void> done = server->reload(); !done) {
-    log("error", fmt::format("reload: {}; all stays as it was", done.error().to_string()));
+    failed(done.error().to_string(), "tokens and certificate stay as they were");
   }
   if (options.read_queues) {
     Result<core::QueueConfig> queues = options.read_queues();
     if (!queues) {
-      log("error",
-          fmt::format("reload: {}; the queues stay as they were", queues.error().to_string()));
+      failed(queues.error().to_string(), "the queues stay as they were");
     } else if (Result<void> set = service->set_queues(std::move(*queues), clock.now()); !set) {
-      log("error", fmt::format("reload: {}; the queues stay as they were", set.error().message()));
+      failed(set.error().message(), "the queues stay as they were");
     }
   }
-  log("info", "reloaded");
+  log(whole ? "info" : "warning", whole ? "reloaded" : "not all was reloaded");
 }
 
 // --- other threads --------------------------------------------------------------------------

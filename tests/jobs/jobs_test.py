@@ -198,6 +198,33 @@ class JobsTest(unittest.TestCase):
         self.ended(done.stdout.strip())
         self.assertEqual(self.log(done.stdout.strip()), "none ü\n")
 
+    def test_the_table_can_be_asked_for_every_state_that_it_shows(self):
+        runs = self.submit("sleep 60", "--name", "first", memory="15Gi")
+        others = [self.submit("sleep 60", "--name", name, memory="15Gi") for name in ("second", "third")]
+        held = self.submit("true", "--after", runs)
+        over = self.submit("exit 3", memory="1Mi")
+        self.ended(over)
+        self.until(lambda: self.job(others[0])["state"] == "running")
+        shown = lambda *words: [line.split()[0] for line in self.berth("ps", *words).stdout.splitlines()[1:]]
+        self.assertEqual(sorted(shown("--state", "running")), [runs, others[0]])
+        self.assertEqual(shown("--state", "waiting"), [others[1]])
+        self.assertEqual(sorted(shown("--state", "held,failed")), [held, over])
+        self.assertEqual(shown("--state", "waiting", "--queue", "default"), [others[1]])
+        self.assertEqual(shown("--device", "0"), [j for j in (runs, others[0]) if self.job(j)["lease"]["device"]["index"] == 0])
+        self.assertEqual(self.berth("ps", "--state", "suspect").stdout, "Nothing is in these states.\n")
+
+    def test_a_wait_takes_minutes_as_its_help_writes_them(self):
+        job = self.submit("sleep 60")
+        self.assertEqual(self.berth("wait", job, "--for", "granted", "--timeout", "10m").returncode, 0)
+        late = self.berth("wait", job, "--timeout", "1s", check=False)
+        self.assertEqual((late.returncode, late.stderr), (1, f"berth wait: {job} is not over; --timeout is over\n"))
+
+    def test_work_without_a_gpu_runs_too(self):
+        job = {"command": ["sh", "-c", 'echo "$NVIDIA_VISIBLE_DEVICES$CUDA_VISIBLE_DEVICES"'], "directory": "/"}
+        (made,) = self.daemon.call("POST", "/v1/jobs", {**job, "environment": [f"PATH={os.environ['PATH']}"]}).json["jobs"]
+        self.assertEqual(self.ended(made["id"])["state"], "succeeded")
+        self.assertEqual(self.log(made["id"]), "none\n")
+
     def test_its_time_limit_ends_it(self):
         job = self.submit("sleep 60", "--time", "1s")
         self.assertEqual(self.ended(job)["state"], "timed-out")
