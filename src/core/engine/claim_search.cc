@@ -27,7 +27,8 @@ bool ClaimSearch::allowed(Mode mode) {
   const QueueTree& tree = engine_.quotas.tree;
   const QueueSpec& spec = tree.spec(leaf_);
   switch (mode) {
-    case Mode::consolidate: return entry.preemptible && engine_.would_fit_in_pieces(claimant_);
+    case Mode::consolidate:
+      return entry.preemptible && engine_.would_fit_in_pieces(engine_.turn_charge(claimant_));
     case Mode::backfill: {
       if (engine_.backfillers_ == 0) {
         return false;

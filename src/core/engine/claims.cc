@@ -59,27 +59,38 @@ bool Engine::Impl::has_rights(const Entry& one) const {
 }
 
 // Whether as much as it takes is free, in whatever pieces.
-bool Engine::Impl::would_fit_in_pieces(WorkloadId id) const {
+bool Engine::Impl::would_fit_in_pieces(const Charge& charge) const {
   const QueueTree& tree = quotas.tree;
-  const Charge& charge = turn_charge(id);
   return std::ranges::all_of(tree.dimensions_of(charge), [&](QuotaDimensionId d) {
     return !tree.lacks(charge, d, Counting::future);
   });
 }
 
+// Whether its queue and its kind may ask anybody at all.
+bool Engine::Impl::can_claim(const Entry& one) const {
+  const QueueTree& tree = quotas.tree;
+  return tree.is_listed(one.leaf) && tree.held_because(one.leaf).empty() &&
+         tree.stop(one.leaf) == QueueStop::none;
+}
+
 // Whether a search could find anything: cheap, and right when it says no.
 bool Engine::Impl::may_claim(WorkloadId id) const {
   const Entry& one = entry(id);
-  const QueueTree& tree = quotas.tree;
-  if (is_member(id) || !tree.is_listed(one.leaf) || !tree.held_because(one.leaf).empty() ||
-      tree.stop(one.leaf) != QueueStop::none) {
+  if (is_member(id) || !can_claim(one)) {
     return false;
   }
-  const QueueSpec& spec = tree.spec(one.leaf);
-  const Charge& charge = turn_charge(id);
-  if (one.preemptible && !runners_.empty() && would_fit_in_pieces(id)) {
+  if (one.preemptible && !runners_.empty() && would_fit_in_pieces(turn_charge(id))) {
     return true;
   }
+  return may_claim_by_share(id);
+}
+
+// What of it depends on its own queue alone.
+bool Engine::Impl::may_claim_by_share(WorkloadId id) const {
+  const Entry& one = entry(id);
+  const QueueTree& tree = quotas.tree;
+  const QueueSpec& spec = tree.spec(one.leaf);
+  const Charge& charge = turn_charge(id);
   const auto within = [&](Entitlement share) {
     return !tree.within(one.leaf, tree.parent(one.leaf), charge, share, one.preemptible).refused();
   };
@@ -147,7 +158,8 @@ bool Engine::Impl::try_claim(WorkloadId id) {
       note_failed(failed_gangs_[gang_wish(id)], steps);
     }
     if (in_line) {
-      note_failed(failed_claims_[one.kind], steps);
+      std::optional<FailedSearch>& failed = claims_of(one.kind).failed;
+      note_failed(failed.has_value() ? *failed : failed.emplace(), steps);
     }
     return false;
   }
@@ -241,9 +253,16 @@ void Engine::Impl::claims_changed() {
   ++claim_changes_;
 }
 
+KindClaims& Engine::Impl::claims_of(KindId kind) {
+  if (kind_claims_.size() <= kind.index()) {
+    kind_claims_.resize(kind.index() + 1);
+  }
+  return kind_claims_[kind.index()];
+}
+
 bool Engine::Impl::failed_before(KindId kind) {
-  const auto failed = failed_claims_.find(kind);
-  return failed != failed_claims_.end() && would_fail_again(failed->second);
+  std::optional<FailedSearch>& failed = claims_of(kind).failed;
+  return failed.has_value() && would_fail_again(*failed);
 }
 
 // Whether it is a gang like another one for which a search found nothing.
@@ -258,20 +277,24 @@ bool Engine::Impl::failed_for_another(WorkloadId head) {
 // Whether nothing happened since then. A search that took long is not repeated at every event
 // either, and the less often the more often it failed: who has a reason to ask meanwhile is woken
 // when it has rested.
-bool Engine::Impl::would_fail_again(const FailedSearch& failed) {
+bool Engine::Impl::would_fail_again(FailedSearch& failed) {
   if (failed.changes == claim_changes_) {
     return true;
   }
   if (failed.rests_until <= now) {
     return false;
   }
-  wake_claims_at(failed.rests_until, TimerKind::rest);
+  if (!failed.told) {
+    wake_claims_at(failed.rests_until, TimerKind::rest);
+    failed.told = trials == 0;
+  }
   return true;
 }
 
 void Engine::Impl::note_failed(FailedSearch& failed, std::int64_t steps) const {
   failed.changes = claim_changes_;
   failed.rests_until = now;
+  failed.told = false;
   if (steps > kCheapSearch) {
     const std::int64_t rest = std::max(kLeastPauseMs, steps * kPausePerStepMs);
     failed.rests_until =
@@ -287,6 +310,51 @@ void Engine::Impl::wake_claims_at(Time time, TimerKind kind) {
   }
 }
 
+// As would_fit_in_pieces(), which many kinds ask of few charges between two bookings.
+bool Engine::Impl::fits_in_pieces(const Charge& charge) {
+  constexpr std::size_t kMostKnown = 64;
+  const std::uint64_t standing = quotas.tree.changes(kRootQueue);
+  const std::uint64_t capacity = quotas.capacity_version();
+  auto known = std::ranges::find(known_pieces_, charge, &KnownPieces::charge);
+  if (known != known_pieces_.end() && known->standing == standing && known->capacity == capacity) {
+    return known->fits;
+  }
+  if (known == known_pieces_.end()) {
+    if (known_pieces_.size() >= kMostKnown) {
+      known_pieces_.clear();
+    }
+    known_pieces_.push_back({.charge = charge});
+    known = known_pieces_.end() - 1;
+  }
+  known->standing = standing;
+  known->capacity = capacity;
+  known->fits = would_fit_in_pieces(charge);
+  return known->fits;
+}
+
+// May the first of the kind claim? The shares of all queues are settled.
+bool Engine::Impl::first_may_claim(KindId kind) {
+  KindClaims& known = claims_of(kind);
+  if (!known.known || known.standing != quotas.tree.changes(known.leaf) ||
+      known.capacity != quotas.capacity_version()) {
+    const WorkloadId first = waiting.first_of(kind, now);
+    const Entry& one = entry(first);
+    if (is_head(first) || is_member(first)) {
+      return !failed_for_another(first) && may_claim(first);
+    }
+    known.known = true;
+    known.leaf = one.leaf;
+    known.standing = quotas.tree.changes(one.leaf);
+    known.capacity = quotas.capacity_version();
+    const bool can = can_claim(one);
+    known.by_share = can && may_claim_by_share(first);
+    known.by_pieces = can && one.preemptible;
+    known.charge = turn_charge(first);
+  }
+  return known.by_share ||
+         (known.by_pieces && !runners_.empty() && fits_in_pieces(known.charge));
+}
+
 // Kinds that wait and might have a claim now.
 void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
   if (!claims_dirty_ || !quotas.active()) {
@@ -296,13 +364,10 @@ void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
   if (may_be_asked_ == 0) {
     return;  // nobody could leave
   }
+  quotas.tree.settle();
   for (const KindId kind : waiting.kinds()) {
     ++wake_steps_;
-    if (failed_before(kind)) {
-      continue;
-    }
-    const WorkloadId first = waiting.first_of(kind, now);
-    if (!failed_for_another(first) && may_claim(first)) {
+    if (!failed_before(kind) && first_may_claim(kind)) {
       woken.insert(kind);
     }
   }

@@ -50,7 +50,30 @@ struct Runner {
 struct FailedSearch {
   std::uint64_t changes = 0;  // what had happened by then (Impl::claim_changes_)
   Time rests_until;
-  int times = 0;  // in a row
+  int times = 0;      // in a row
+  bool told = false;  // the timer for its rest is set
+};
+
+// What is known of the claims of a kind that waits.
+struct KindClaims {
+  std::optional<FailedSearch> failed;  // its first searched and found nothing
+  // Whether its first may claim, apart from what the fleet has left (Impl::may_claim), for as long
+  // as its queue stands as it stood.
+  bool known = false;
+  std::uint64_t standing = 0;  // QueueTree::changes of the queue
+  std::uint64_t capacity = 0;  // Quotas::capacity_version
+  QueueId leaf;
+  bool by_share = false;   // by its shares, or by priority inside its queue
+  bool by_pieces = false;  // if what it takes is free in pieces
+  Charge charge;           // then
+};
+
+// Whether the fleet has as much left as a charge takes, for as long as nothing is booked.
+struct KnownPieces {
+  Charge charge;
+  std::uint64_t standing = 0;  // QueueTree::changes of the root
+  std::uint64_t capacity = 0;  // Quotas::capacity_version
+  bool fits = false;
 };
 
 class Engine::Impl {
@@ -223,7 +246,8 @@ class Engine::Impl {
   Duration claim_delay(const Entry& one) const;
   bool has_rights(const Entry& one) const;
   bool may_claim(WorkloadId id) const;
-  bool would_fit_in_pieces(WorkloadId id) const;
+  bool can_claim(const Entry& one) const;
+  bool would_fit_in_pieces(const Charge& charge) const;
   bool try_claim(WorkloadId id);
   void carry_out(WorkloadId claimant, ClaimPlan plan);
   void hold_for(WorkloadId mover, std::unique_ptr<Grant> grant);
@@ -232,7 +256,11 @@ class Engine::Impl {
   void wake_claims_at(Time time, TimerKind kind);
   bool failed_before(KindId kind);
   bool failed_for_another(WorkloadId head);
-  bool would_fail_again(const FailedSearch& failed);
+  bool would_fail_again(FailedSearch& failed);
+  KindClaims& claims_of(KindId kind);
+  bool may_claim_by_share(WorkloadId id) const;
+  bool first_may_claim(KindId kind);
+  bool fits_in_pieces(const Charge& charge);
   void note_failed(FailedSearch& failed, std::int64_t steps) const;
   Runner runner_of(WorkloadId id, const Grant& grant) const;
   void wake_claimants(std::set<KindId>& woken);
@@ -328,7 +356,8 @@ class Engine::Impl {
 
   // --- reservations (reservations.cc)
   void update_reservations();
-  void reserve_for(PoolId pool);
+  bool reserve_for(PoolId pool);
+  void replan_all(std::uint64_t changes);
   bool may_reserve(WorkloadId id) const;
   void drop_reservation(PoolId pool);
   void replan(Reservation& reservation, const std::vector<NodeId>& vacated);
@@ -421,6 +450,7 @@ class Engine::Impl {
   std::map<PoolId, Reservation> reservations_;
   std::vector<std::vector<Reservation*>> reserved_on_;  // by node: what lies there
   std::uint64_t plans_seen_ = 0;                        // lasting changes that they know
+  bool replan_due_ = false;                             // something else has changed for them
   std::optional<Time> heads_seen_;
   std::vector<NodeId> vacated_;                // since the plans were looked at
   std::map<ShapeId, ShapePlans> shape_plans_;  // of shapes with a reservation
@@ -458,7 +488,8 @@ class Engine::Impl {
   std::map<QueueId, std::set<Runner>> runners_;         // by leaf: what runs
   std::int64_t backfillers_ = 0;                        // of them, marked to make way
   std::map<std::string, FailedSearch> failed_gangs_;    // by what they ask for (gang_wish)
-  std::map<KindId, FailedSearch> failed_claims_;        // of kinds that wait
+  std::vector<KindClaims> kind_claims_;                 // by kind, of those that wait
+  std::vector<KnownPieces> known_pieces_;               // of the few charges that kinds have
   std::map<std::pair<ShapeId, QueueId>, FailedSearch> failed_moves_;  // claim_many.cc
   // Who had to leave so that another queue got back its share, and for whose work: leaves. As long
   // as queues and fleet stay as they are.

@@ -197,6 +197,7 @@ void Engine::Impl::enqueue(WorkloadId id) {
   Entry& entry = at(id);
   const Shape& shape = shapes.at(entry.shape);
   entry.kind = kinds.of(kind_key(id));
+  claims_of(entry.kind).known = false;  // its first may be another
   note_blocked(id);
   waiting.add({.id = id,
                .uid = entry.uid,
@@ -220,10 +221,11 @@ void Engine::Impl::dequeue(WorkloadId id) {
     failed_gangs_.erase(gang_wish(id));
   }
   requeued_.erase(id);
+  claims_of(entry.kind).known = false;
   if (waiting.count_of(entry.kind) == 0) {
     kinds.forget(entry.kind);
     quota_waits_.erase(entry.kind);
-    failed_claims_.erase(entry.kind);
+    claims_of(entry.kind).failed.reset();
   }
   touched_pools_.insert(entry.pool);
   clear_wait_timer(id);

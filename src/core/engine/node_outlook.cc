@@ -1,6 +1,7 @@
 #include "core/engine/node_outlook.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/assert.h"
 
@@ -89,8 +90,8 @@ std::optional<EarliestFit> NodeOutlook::earliest(const Shape& shape, const Stati
     std::size_t place = 0;
   };
 
-  std::vector<Choice> choices;
-  choices.reserve(first_.size());
+  std::array<Choice, 64> memory;
+  std::size_t open = 0;
   const auto beside = [&](DeviceFace face, std::size_t place) {
     for (const DeviceNeed& need : held.on(place)) {
       take_off(face, need);
@@ -99,23 +100,30 @@ std::optional<EarliestFit> NodeOutlook::earliest(const Shape& shape, const Stati
   };
   for (std::uint64_t left = fit.asks[0].eligible; left != 0; left &= left - 1) {
     const auto place = static_cast<std::size_t>(std::countr_zero(left));
+    const DeviceNeed& need = fit.asks[0].needs[place];
+    const bool alone = held.on(place).empty();
     for (const Step& step : steps_of(place)) {
-      if (device_refusal(fit.asks[0].needs[place], beside(step.face, place)) == Cause::none) {
-        choices.push_back({.ends = step.ends, .left_over = 0, .place = place});
+      if (device_refusal(need, alone ? step.face : beside(step.face, place)) == Cause::none) {
+        memory[open++] = {.ends = step.ends, .left_over = 0, .place = place};
         break;
       }
     }
   }
   const auto count = static_cast<std::size_t>(shape.ask(0).count);
-  if (choices.size() < count) {
+  if (open < count) {
     return std::nullopt;
   }
+  std::span<Choice> choices = std::span(memory).first(open);
   std::ranges::nth_element(choices, choices.begin() + static_cast<std::ptrdiff_t>(count) - 1, {},
                            &Choice::ends);
   earliest.ends = std::max(earliest.ends, choices[count - 1].ends);
-  std::erase_if(choices, [&](const Choice& choice) { return choice.ends > earliest.ends; });
+  const auto late = std::ranges::remove_if(
+      choices, [&](const Choice& choice) { return choice.ends > earliest.ends; });
+  choices = choices.first(static_cast<std::size_t>(late.begin() - choices.begin()));
   for (Choice& choice : choices) {
-    choice.left_over = beside(face_after(choice.place, earliest.ends), choice.place).free_milli;
+    const DeviceFace& then = face_after(choice.place, earliest.ends);
+    choice.left_over = held.on(choice.place).empty() ? then.free_milli
+                                                     : beside(then, choice.place).free_milli;
   }
   std::ranges::sort(choices, {},
                     [](const Choice& choice) { return std::pair(choice.left_over, choice.place); });

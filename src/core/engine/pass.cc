@@ -366,7 +366,8 @@ void Engine::Impl::recheck_possible() {
     enqueue(id);
     requeued_.insert(id);
   }
-  for (const KindId kind : waiting.kinds()) {
+  const std::vector<KindId> kinds_now(waiting.kinds().begin(), waiting.kinds().end());
+  for (const KindId kind : kinds_now) {
     const WorkloadId first = waiting.first_of(kind, now);
     if (first.is_none()) {
       continue;

@@ -112,8 +112,9 @@ void Engine::Impl::update_reservations() {
   touched_pools_.clear();
   if (heads_seen_ != now) {  // otherwise who left or came in front has touched the pool
     heads_seen_ = now;
-    for (const auto& [pool, reservation] : reservations_) {
-      if (waiting.head_of(pool, now) != reservation.holder) {
+    for (const PoolId pool : waiting.mixed_pools()) {
+      const auto found = reservations_.find(pool);
+      if (found != reservations_.end() && waiting.head_of(pool, now) != found->second.holder) {
         pools.insert(pool);
       }
     }
@@ -126,23 +127,35 @@ void Engine::Impl::update_reservations() {
     return;
   }
   index.settle();
-  std::set<PoolId> with_gangs = pools;
+  for (const PoolId pool : pools) {
+    replan_due_ |= reserve_for(pool);
+  }
+  if (replan_due_ || !vacated_.empty() || changes != plans_seen_) {
+    replan_all(changes);
+  }
   for (const auto& [pool, reservation] : gang_reservations_) {
-    with_gangs.insert(pool);
+    pools.insert(pool);
   }
   for (const PoolId pool : pools) {
-    reserve_for(pool);
+    update_gang_reservation(pool);
   }
+}
+
+// `changes`: the lasting changes of nodes that this takes into account; what moves now is looked at
+// the next time.
+void Engine::Impl::replan_all(std::uint64_t changes) {
   update_plans();
-  plans_seen_ = changes;  // what moves now is looked at the next time
+  plans_seen_ = changes;
   const std::vector<NodeId> vacated = std::move(vacated_);
   vacated_.clear();
   ++order_round_;
+  replan_due_ = false;
   for (auto& [pool, reservation] : reservations_) {
     replan(reservation, vacated);
   }
-  for (const PoolId pool : with_gangs) {
-    update_gang_reservation(pool);
+  // One that found no place looks again whenever it is asked.
+  for (const auto& [pool, reservation] : reservations_) {
+    replan_due_ = replan_due_ || reservation.stale || reservation.node.is_none();
   }
 }
 
@@ -159,14 +172,16 @@ bool Engine::Impl::may_reserve(WorkloadId id) const {
          !quotas.view(shapes.at(head.shape), head.leaf, head.preemptible, Counting::present).shut;
 }
 
-void Engine::Impl::reserve_for(PoolId pool) {
+// True when it made a difference.
+bool Engine::Impl::reserve_for(PoolId pool) {
   const WorkloadId first = waiting.head_of(pool, now);
   const WorkloadId head = !first.is_none() && may_reserve(first) ? first : WorkloadId::none();
   const auto found = reservations_.find(pool);
-  if (found != reservations_.end()) {
+  const bool had_one = found != reservations_.end();
+  if (had_one) {
     Reservation& held = found->second;
     if (held.holder == head) {
-      return;
+      return false;
     }
     if (!head.is_none() && held.shape == at(head).shape) {
       // Who asks for the same has the same plans; only who may pass it changes.
@@ -176,18 +191,19 @@ void Engine::Impl::reserve_for(PoolId pool) {
       if (!held.node.is_none()) {
         improved(held.node);
       }
-      return;
+      return true;
     }
     drop_reservation(pool);
   }
   if (head.is_none()) {
-    return;
+    return had_one;
   }
   Reservation& reservation = reservations_[pool];
   reservation.pool = pool;
   reservation.holder = head;
   reservation.shape = at(head).shape;
   reservation.made_at_grant = grants_made_;
+  return true;
 }
 
 void Engine::Impl::move_to(Reservation& reservation, NodeId node) {

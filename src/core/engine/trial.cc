@@ -120,9 +120,8 @@ std::set<KindId> Trial::woken() {
     }
   }
   for (const KindId kind : engine_.waiting.kinds()) {
-    const auto failed = engine_.failed_claims_.find(kind);
-    const bool rests =
-        failed != engine_.failed_claims_.end() && failed->second.rests_until > engine_.now;
+    const std::optional<FailedSearch>& failed = engine_.claims_of(kind).failed;
+    const bool rests = failed.has_value() && failed->rests_until > engine_.now;
     if (engine_.may_be_asked_ > 0 && !rests &&
         engine_.may_claim(engine_.waiting.first_of(kind, engine_.now))) {
       woken.insert(kind);

@@ -50,12 +50,16 @@ void PlacementIndex::fleet_changed() {
   }
   ranks_known_ = false;
   uuid_ranks_known_ = false;
+  forget_refusals();
 }
 
 void PlacementIndex::forget(ShapeId shape) {
   if (shape.index() < pages_.size()) {
     pages_built_ -= pages_[shape.index()].built() ? 1U : 0U;
     pages_[shape.index()] = ShapePage();
+  }
+  if (shape.index() < known_refusals_.size()) {
+    known_refusals_[shape.index()] = {};
   }
 }
 
@@ -323,17 +327,14 @@ void PlacementIndex::consider(const Shape& shape, NodeId node, const NodeAnswer&
 }
 
 void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard,
-                                      Best& best) const {
+                                      Best& best) {
   const Ranking& ranking = ranking_of(shape);
   for (const NodeId node : guarded_list_) {
-    if (!fleet_.present(node)) {
-      continue;
+    if (!fleet_.present(node) || refusal(shape.id, node) != Cause::none) {
+      continue;  // the rule costs more than the answer, and only takes away
     }
     const NodeValue& value = ranking.values[node.index()];
     const NodeAnswer open = answer(shape, input_of(node), value, ~std::uint64_t{0});
-    if (open.cause != Cause::none) {
-      continue;  // the rule costs more than the answer, and only takes away
-    }
     const std::optional<std::uint64_t> allowed = guard ? guard(node) : ~std::uint64_t{0};
     if (!allowed.has_value()) {
       continue;
@@ -401,11 +402,26 @@ Selection PlacementIndex::select_by_scan(ShapeId id, const GuardRule& guard) con
 
 const RefusalCounts& PlacementIndex::refusals(ShapeId shape) { return refreshed(shape).refusals(); }
 
-Cause PlacementIndex::refusal(ShapeId shape, NodeId node) {
-  Ranking& ranking = ranking_of(shapes_.at(shape));
-  settle(ranking);
-  return answer(shapes_.at(shape), input_of(node), ranking.values[node.index()], ~std::uint64_t{0})
-      .cause;
+Cause PlacementIndex::refusal(ShapeId id, NodeId node) {
+  if (known_refusals_.size() <= id.index()) {
+    known_refusals_.resize(std::max<std::size_t>(shapes_.slots(), id.index() + 1));
+  }
+  KnownRefusals& known = known_refusals_[id.index()];
+  if (known.age != refusals_age_ || known.nodes.size() <= node.index()) {
+    known.age = refusals_age_;
+    known.nodes.assign(ledger_.node_slots(), {});
+  }
+  KnownRefusal& here = known.nodes[node.index()];
+  const std::uint64_t changed = ledger_.changes().last_change(node) + 1;
+  if (here.asked_at != changed) {
+    const Shape& shape = shapes_.at(id);
+    Ranking& ranking = ranking_of(shape);
+    settle(ranking);
+    const NodeValue& value = ranking.values[node.index()];
+    here = {.asked_at = changed,
+            .cause = answer(shape, input_of(node), value, ~std::uint64_t{0}).cause};
+  }
+  return here.cause;
 }
 
 PlacementIndex::Judgement PlacementIndex::judge(ShapeId id, NodeId node, const NodeState& state,

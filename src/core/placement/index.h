@@ -75,7 +75,8 @@ class PlacementIndex {
 
   // Why present nodes refuse the shape, as of now.
   const RefusalCounts& refusals(ShapeId shape);
-  // The node's answer to the shape, as of now: none = it could take it.
+  // The node's answer to the shape, as of now: none = it could take it. Asked of the rules only
+  // where the node has changed since.
   Cause refusal(ShapeId shape, NodeId node);
 
   // A node's answer in a state other than the present one (`state` replaces its books).
@@ -145,7 +146,8 @@ class PlacementIndex {
   bool is_pristine(NodeId node) const;
   void make_room_for(ShapeId shape);
   void best_on_page(const Shape& shape, const ShapePage& page, Best& best);
-  void consider_guarded(const Shape& shape, const GuardRule& guard, Best& best) const;
+  void consider_guarded(const Shape& shape, const GuardRule& guard, Best& best);
+  void forget_refusals() { ++refusals_age_; }
   void consider(const Shape& shape, NodeId node, const NodeAnswer& answer, const NodeValue& value,
                 std::uint64_t allowed, Best& best) const;
   Selection draw(const Shape& shape, const ShapePage& page, const GuardRule& guard);
@@ -165,6 +167,17 @@ class PlacementIndex {
   std::vector<bool> guarded_;              // by node
   std::vector<NodeId> guarded_list_;
   std::vector<ShapePage> pages_;                    // by shape
+  // What nodes answered when they were asked one by one (refusal()).
+  struct KnownRefusal {
+    std::uint64_t asked_at = 0;  // the node's last change then, counted from 1; 0: never asked
+    Cause cause = Cause::none;
+  };
+  struct KnownRefusals {
+    std::uint64_t age = 0;
+    std::vector<KnownRefusal> nodes;  // by node
+  };
+  std::vector<KnownRefusals> known_refusals_;       // by shape
+  std::uint64_t refusals_age_ = 1;                  // those of another age are worth nothing
   std::vector<std::int64_t> offsets_;               // scratch, by group
   std::vector<std::optional<NodeAnswer>> of_type_;  // scratch: pristine nodes' answers, by type
   std::size_t pages_built_ = 0;

@@ -183,6 +183,12 @@ class QueueTree {
   // It holds less than D'.
   bool below_deserved(QueueId queue, QuotaDimensionId dimension) const;
 
+  // Makes all shares right. Who asks for one does so too, for the queues on its path.
+  void settle() const;
+  // Grows whenever something is booked on the queue or below it, or a share there was found to be
+  // another; of the root, with every booking. Shares count as of the last question.
+  std::uint64_t changes(QueueId queue) const;
+
   QuotaFigures figures(QueueId queue, QuotaDimensionId dimension) const;
   // Leaf to root, every level and every dimension of the charge.
   std::vector<QuotaChainLink> chain(QueueId leaf, const Charge& charge, Counting counting) const;

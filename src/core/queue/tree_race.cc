@@ -157,10 +157,16 @@ void QueueTree::Impl::standing_changed(QueueId queue) {
   }
 }
 
-std::optional<QueueId> QueueTree::next() const {
+std::uint64_t QueueTree::changes(QueueId queue) const { return impl_->node(queue).changes; }
+
+void QueueTree::settle() const {
   for (std::size_t d = 0; d < dimensions(); ++d) {
     impl_->settle(QuotaDimensionId(d));
   }
+}
+
+std::optional<QueueId> QueueTree::next() const {
+  settle();
   impl_->find_turn(kRootQueue);
   const QueueId leaf = impl_->node(kRootQueue).turn.leaf;
   return leaf.is_none() ? std::nullopt : std::optional(leaf);

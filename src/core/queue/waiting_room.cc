@@ -60,9 +60,14 @@ void WaitingRoom::add(Waiter waiter) {
   if (kind.count++ == 0) {
     kind.needs = waiter.needs;
     enlist(waiter.kind, waiter.needs);
+    kind_list_.insert(std::ranges::lower_bound(kind_list_, waiter.kind), waiter.kind);
   }
   kind.line[waiter.priority].insert(ticket);
-  pools_[waiter.pool][waiter.priority].insert(ticket);
+  Line& pool = pools_[waiter.pool];
+  pool[waiter.priority].insert(ticket);
+  if (pool.size() > 1) {
+    mixed_pools_.insert(waiter.pool);
+  }
   waiters_.emplace(waiter.id, std::move(waiter));
 }
 
@@ -84,8 +89,15 @@ void WaitingRoom::remove(WorkloadId id) {
   if (--kind.count == 0) {
     delist(waiter.kind, kind.needs);
     kinds_.erase(waiter.kind);
+    kind_list_.erase(std::ranges::lower_bound(kind_list_, waiter.kind));
   }
-  if (take_out(pools_[waiter.pool])) {
+  Line& pool = pools_[waiter.pool];
+  const bool was_mixed = pool.size() > 1;
+  const bool empty = take_out(pool);
+  if (was_mixed && pool.size() <= 1) {
+    mixed_pools_.erase(waiter.pool);
+  }
+  if (empty) {
     pools_.erase(waiter.pool);
   }
   waiters_.erase(found);
@@ -136,14 +148,6 @@ WorkloadId WaitingRoom::first_of(KindId kind, Time now) const {
 WorkloadId WaitingRoom::head_of(PoolId pool, Time now) const {
   const auto found = pools_.find(pool);
   return found == pools_.end() ? WorkloadId::none() : first_in(found->second, now);
-}
-
-std::vector<KindId> WaitingRoom::kinds() const {
-  std::vector<KindId> all;
-  for (const auto& [kind, page] : kinds_) {
-    all.push_back(kind);
-  }
-  return all;
 }
 
 std::vector<PoolId> WaitingRoom::pools() const {

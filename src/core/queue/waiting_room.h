@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -77,7 +78,9 @@ class WaitingRoom {
   // None when nothing of the kind (in the pool) waits.
   WorkloadId first_of(KindId kind, Time now) const;
   WorkloadId head_of(PoolId pool, Time now) const;
-  std::vector<KindId> kinds() const;
+  std::span<const KindId> kinds() const { return kind_list_; }  // ascending; until one comes or goes
+  // Pools in which somebody may come to be first by the mere passing of time.
+  const std::set<PoolId>& mixed_pools() const { return mixed_pools_; }
   std::vector<PoolId> pools() const;
   std::size_t count_of(KindId kind) const;
 
@@ -122,7 +125,9 @@ class WaitingRoom {
   Aging aging_;
   std::map<WorkloadId, Waiter> waiters_;
   std::map<KindId, KindPage> kinds_;
+  std::vector<KindId> kind_list_;  // of kinds_
   std::map<PoolId, Line> pools_;
+  std::set<PoolId> mixed_pools_;  // with several base priorities
   std::map<BucketKey, Bucket> buckets_;
 };
 
