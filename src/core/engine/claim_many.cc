@@ -37,14 +37,32 @@ bool ClaimSearch::many_run() const {
 // Leaves whose work may be asked for, the one farthest above its share first.
 std::vector<ClaimSearch::OpenLeaf> ClaimSearch::open_leaves(Mode mode) {
   std::vector<OpenLeaf> leaves;
+  const QueueTree& tree = engine_.quotas.tree;
+  const bool by_share = mode == Mode::guarantee || mode == Mode::fair_share;
+  // Leaves of one queue have the same above both.
+  struct Side {
+    QueueId parent;
+    QueueId ancestor;
+    bool may_take = false;
+  };
+  std::optional<Side> side;
   std::map<QueueId, bool> may_take;  // by the lowest queue above both
-  within_share_.resize(engine_.quotas.tree.queue_slots());
+  within_share_.resize(tree.queue_slots());
   const auto open = [&](QueueId leaf, const std::set<Runner>& runners) {
-    const auto [side, fresh] = may_take.try_emplace(ancestor_with(leaf), false);
-    if (fresh) {
-      side->second = side_may_take_from(leaf, mode);
+    if (leaf == leaf_ || !side.has_value() || side->parent != tree.parent(leaf)) {
+      const QueueId ancestor = ancestor_with(leaf);
+      const auto [known, fresh] = may_take.try_emplace(ancestor, false);
+      if (fresh) {
+        known->second = side_may_take_from(leaf, mode);
+      }
+      side = {.parent = leaf == leaf_ ? QueueId::none() : tree.parent(leaf),
+              .ancestor = ancestor,
+              .may_take = known->second};
     }
-    within_share_[leaf.index()] = !side->second || !queue_may_lose(leaf, mode);
+    within_share_[leaf.index()] =
+        !side->may_take || !(!by_share || mixed_ ? queue_may_lose(leaf, mode)
+                                                 : leaf == leaf_ || is_above_share(
+                                                       leaf, side->ancestor, mode, nullptr));
     if (within_share_[leaf.index()]) {
       return;
     }
@@ -220,6 +238,14 @@ std::optional<ClaimSearch::Found> ClaimSearch::sets_on(const std::vector<NodeId>
 // What is booked on the node's `count` emptiest devices that the claimant could use, in thousandths
 // of a device; nothing where it has not so many.
 std::optional<std::int64_t> ClaimSearch::booked_on_emptiest(const Shape& shape, NodeId node) {
+  ByNode<std::optional<std::int64_t>>::Known* known = nullptr;
+  if (engine_.booked_on_emptiest_[shape.id].is_old(node, engine_.ledger.changes(), known)) {
+    known->answer = find_booked_on_emptiest(shape, node);
+  }
+  return known->answer;
+}
+
+std::optional<std::int64_t> ClaimSearch::find_booked_on_emptiest(const Shape& shape, NodeId node) {
   const StaticFit& fit = engine_.shapes.fit(shape.id, engine_.types, engine_.fleet, node);
   if (!fit.could_ever) {
     return std::nullopt;

@@ -128,6 +128,7 @@ class ClaimSearch {
   Kept kept_by(WorkloadId id, Mode mode) const;
   void note(WorkloadId id, Mode mode, Kept kept);
   bool queue_may_lose(QueueId leaf, Mode mode, const Charge* held = nullptr) const;
+  bool is_above_share(QueueId leaf, QueueId ancestor, Mode mode, const Charge* held) const;
   void add_gang_units(WorkloadId head, Mode mode, std::vector<ClaimUnit>& units);
   ClaimUnit unit_of(std::vector<WorkloadId> members) const;
   Duration protection_of(WorkloadId id, Mode mode) const;
@@ -153,6 +154,7 @@ class ClaimSearch {
   std::optional<Found> sets_on(const std::vector<NodeId>& nodes, Mode mode,
                                const std::vector<OpenLeaf>& leaves);
   std::optional<std::int64_t> booked_on_emptiest(const Shape& shape, NodeId node);
+  std::optional<std::int64_t> find_booked_on_emptiest(const Shape& shape, NodeId node);
   std::optional<Found> consolidate_many();
   std::optional<Found> emptied(NodeId node, const std::vector<const ClaimUnit*>& all);
 

@@ -89,10 +89,15 @@ bool ClaimSearch::queue_may_lose(QueueId leaf, Mode mode, const Charge* held) co
   if (mixed_ && would_come_back(leaf)) {
     return false;
   }
+  return is_above_share(leaf, ancestor_with(leaf), mode, held);
+}
+
+// Every queue from the leaf up to the ancestor is, in one of those dimensions.
+bool ClaimSearch::is_above_share(QueueId leaf, QueueId ancestor, Mode mode,
+                                 const Charge* held) const {
+  const QueueTree& tree = engine_.quotas.tree;
   const Entitlement share = share_by(mode);
-  const QueueId ancestor = ancestor_with(leaf);
   return std::ranges::any_of(short_, [&](QuotaDimensionId d) {
-    const QueueTree& tree = engine_.quotas.tree;
     return (held == nullptr || tree.amount_of(*held, d) > 0) &&
            tree.above(leaf, ancestor, d, share);
   });
@@ -119,7 +124,7 @@ std::int64_t ClaimSearch::over_share(QueueId leaf, Mode mode) const {
   const Entitlement share = share_by(mode);
   std::int64_t most = 0;
   for (const QuotaDimensionId d : short_) {
-    const std::int64_t held = engine_.quotas.tree.figures(leaf, d).alloc;
+    const std::int64_t held = engine_.quotas.tree.alloc(leaf, d);
     const std::int64_t due = std::max<std::int64_t>(1, engine_.quotas.tree.share(leaf, d, share));
     most = std::max(most, 1000 * (held / due) + 1000 * (held % due) / due);
   }

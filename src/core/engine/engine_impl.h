@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/engine/engine.h"
@@ -66,6 +67,37 @@ struct KindClaims {
   bool by_share = false;   // by its shares, or by priority inside its queue
   bool by_pieces = false;  // if what it takes is free in pieces
   Charge charge;           // then
+};
+
+// An answer of each node to a shape that stays as it is until the node changes.
+template <typename Answer>
+class ByNode {
+ public:
+  struct Known {
+    std::uint64_t asked_at = 0;  // the node's last change then, counted from 1; 0: never asked
+    Answer answer = {};
+  };
+  // True when it must be found anew, which the caller does.
+  bool is_old(NodeId node, const ChangeLog& log, Known*& here) {
+    if (known_.size() <= node.index()) {
+      known_.resize(node.index() + 1);
+    }
+    here = &known_[node.index()];
+    const std::uint64_t changed = log.last_change(node) + 1;
+    return std::exchange(here->asked_at, changed) != changed;
+  }
+
+ private:
+  std::vector<Known> known_;
+};
+
+// Why a workload of a shape in a queue can never run, or that it can, until the fleet changes.
+struct KnownNever {
+  ShapeId shape;
+  QueueId leaf;
+  std::uint64_t capacity = 0;  // Quotas::capacity_version
+  std::uint64_t fleet = 0;     // Impl::fleet_version_
+  Cause cause = Cause::none;
 };
 
 // Whether the fleet has as much left as a charge takes, for as long as nothing is booked.
@@ -281,6 +313,7 @@ class Engine::Impl {
   bool queue_admits(const Entry& entry, Counting counting) const;
   Cause quota_never(const Entry& entry) const;
   Cause never_cause(WorkloadId id) const;
+  Cause find_never_cause(const Entry& entry) const;
   void give_up(WorkloadId id, Cause cause);
   void note_blocked(WorkloadId id);
   void wake_by_quota(std::set<KindId>& woken);
@@ -325,6 +358,7 @@ class Engine::Impl {
 
   // --- promises (promises.cc)
   bool try_promise(WorkloadId id, const Selection& now_best);
+  bool may_take_once_released(ShapeId shape, NodeId node);
   void promise(WorkloadId id, std::unique_ptr<Grant> grant);
   void keep_promise(WorkloadId id);
   void settle_promises(NodeId node);
@@ -380,6 +414,7 @@ class Engine::Impl {
   const NodeOutlook& outlook_of(NodeId node) const;
   void look_ahead(NodeId node, NodeOutlook& outlook) const;
   void update_plans();
+  void update_plans_of(ShapeId shape, ShapePlans& plans);
   void update_plan(ShapeId shape, ShapePlans& plans, NodeId node);
   NodePlan plan_for(const Reservation& reservation, NodeId node);
   NodePlan plan_node(ShapeId shape, NodeId node, const Ahead& ahead) const;
@@ -491,6 +526,11 @@ class Engine::Impl {
   std::vector<KindClaims> kind_claims_;                 // by kind, of those that wait
   std::vector<KnownPieces> known_pieces_;               // of the few charges that kinds have
   std::map<std::pair<ShapeId, QueueId>, FailedSearch> failed_moves_;  // claim_many.cc
+  std::map<ShapeId, ByNode<std::optional<std::int64_t>>> booked_on_emptiest_;  // claim_many.cc
+  std::map<ShapeId, ByNode<bool>> open_once_released_;                         // promises.cc
+  static constexpr std::size_t kKnownNevers = 1024;
+  mutable std::vector<KnownNever> known_nevers_ = std::vector<KnownNever>(kKnownNevers);
+  std::uint64_t fleet_version_ = 1;
   // Who had to leave so that another queue got back its share, and for whose work: leaves. As long
   // as queues and fleet stay as they are.
   std::map<WorkloadId, std::set<QueueId>> displaced_for_;

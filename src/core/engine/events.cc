@@ -161,9 +161,9 @@ void Engine::Impl::on(const NodeUpserted& event) {
     ledger.forget_samples(gone);
     strangers_.erase(gone);
   }
+  fleet_changed_ = true;  // from here on: who loses its place asks what the fleet could hold
   lose_devices(node, change->removed);
   index.fleet_changed();
-  fleet_changed_ = true;
   if (!same) {
     withdraw_promises(node);  // they were sized for what the node was
     reshaped_.insert(node);
@@ -184,9 +184,9 @@ void Engine::Impl::on(const NodeRemoved& event) {
     ledger.forget_samples(gone);
     strangers_.erase(gone);
   }
+  fleet_changed_ = true;
   lose_devices(change->node, change->removed);
   index.fleet_changed();
-  fleet_changed_ = true;
 }
 
 void Engine::Impl::on(const DeviceCordoned& event) {

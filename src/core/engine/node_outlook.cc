@@ -46,7 +46,8 @@ void NodeOutlook::add_step(std::size_t end, const DeviceFace& face) {
 
 std::span<const NodeOutlook::Step> NodeOutlook::steps_of(std::size_t place) const {
   const std::size_t end = place + 1 < first_.size() ? first_[place + 1] : steps_.size();
-  return std::span(steps_).subspan(first_[place], end - first_[place]);
+  const std::size_t begin = first_[place];
+  return {steps_.data() + begin, steps_.data() + end};
 }
 
 std::size_t NodeOutlook::released() const {
@@ -56,8 +57,12 @@ std::size_t NodeOutlook::released() const {
 }
 
 const DeviceFace& NodeOutlook::face_after(std::size_t place, std::size_t ends) const {
-  const std::span<const Step> steps = steps_of(place);
-  return (std::ranges::upper_bound(steps, ends, {}, &Step::ends) - 1)->face;
+  const std::span<const Step> steps = steps_of(place);  // few; the first is there from the start
+  const Step* step = steps.data() + steps.size() - 1;
+  while (step->ends > ends) {
+    --step;
+  }
+  return step->face;
 }
 
 std::optional<std::size_t> NodeOutlook::room_for(const Shape& shape, const HeldAhead& held) const {

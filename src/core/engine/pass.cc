@@ -67,6 +67,7 @@ std::set<KindId> Engine::Impl::woken_kinds() {
 
 void Engine::Impl::run_pass() {
   if (fleet_changed_) {
+    ++fleet_version_;
     displaced_for_.clear();
     if (const auto problems = quotas.fleet_changed(); problems.has_value()) {
       report(*problems);

@@ -59,6 +59,19 @@ bool may_take(const Shape& shape, const StaticFit& fit, const NodeOutlook& outlo
 
 }  // namespace
 
+// Whether the shape would fit on the node once what is being released there is gone, whoever has
+// reserved it and whatever its queue may have.
+bool Engine::Impl::may_take_once_released(ShapeId id, NodeId node) {
+  ByNode<bool>::Known* known = nullptr;
+  if (open_once_released_[id].is_old(node, ledger.lasting_changes(), known)) {
+    const NodeOutlook& outlook = outlook_of(node);
+    known->answer =
+        may_take(shapes.at(id), shapes.fit(id, types, fleet, node), outlook, outlook.released()) &&
+        index.judge(id, node, node_once_released(node), ~std::uint64_t{0}).cause == Cause::none;
+  }
+  return known->answer;
+}
+
 // Books room that is being released, if that is better than what there is now: when nothing fits,
 // or when a packing policy would open an unused device although a used one is about to have room
 // (F8).
@@ -84,9 +97,7 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
       .cause = Cause::waiting_for_release, .selection = {}, .rank = 0, .places = {}};
   PlacementIndex::NodeState best_state;
   for (const NodeId node : releasing_nodes_) {
-    const NodeOutlook& outlook = outlook_of(node);
-    if (!may_take(shape, shapes.fit(entry.shape, types, fleet, node), outlook,
-                  outlook.released())) {
+    if (!may_take_once_released(entry.shape, node)) {
       continue;
     }
     std::optional<std::uint64_t> allowed =

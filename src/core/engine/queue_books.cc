@@ -194,8 +194,25 @@ Cause Engine::Impl::never_cause(WorkloadId id) const {
   if (is_head(id)) {
     return gang_never(id);
   }
-  const Cause quota = quota_never(entry(id));
-  return quota != Cause::none ? quota : possible(shapes.at(entry(id).shape));
+  const Entry& one = entry(id);
+  if (fleet_changed_ || !quotas.active()) {
+    return find_never_cause(one);
+  }
+  KnownNever& known = known_nevers_[(one.leaf.index() * 31 + one.shape.index()) % kKnownNevers];
+  if (known.shape != one.shape || known.leaf != one.leaf || known.fleet != fleet_version_ ||
+      known.capacity != quotas.capacity_version()) {
+    known = {.shape = one.shape,
+             .leaf = one.leaf,
+             .capacity = quotas.capacity_version(),
+             .fleet = fleet_version_,
+             .cause = find_never_cause(one)};
+  }
+  return known.cause;
+}
+
+Cause Engine::Impl::find_never_cause(const Entry& entry) const {
+  const Cause quota = quota_never(entry);
+  return quota != Cause::none ? quota : possible(shapes.at(entry.shape));
 }
 
 // It can never run as things are. It leaves the line and asks for nothing.

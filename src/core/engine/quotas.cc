@@ -149,10 +149,10 @@ Peers peers_on(const DeviceBook& book, std::int64_t usable_mib) {
 // Ready devices count with what they hold less foreign use. The others count with what is granted
 // on them: their work counts in its queue, and must not eat what others may have elsewhere. What
 // other allocators hold is nobody's to divide.
-std::vector<Quotas::Contribution> Quotas::contributions_of(NodeId node) {
-  std::vector<Contribution> parts;
+void Quotas::find_contributions(NodeId node, std::vector<Contribution>& parts) {
+  parts.clear();
   if (!fleet_.present(node)) {
-    return parts;
+    return;
   }
   const bool node_ready = ledger_.node(node).blocked == Cause::none;
   for (const DeviceId id : fleet_.devices_of(node)) {
@@ -180,14 +180,14 @@ std::vector<Quotas::Contribution> Quotas::contributions_of(NodeId node) {
     }
     parts.push_back(part);
   }
-  return parts;
 }
 
 void Quotas::sync_node(NodeId node) {
   if (contributions_.size() <= node.index()) {
     contributions_.resize(fleet_.node_slots());
   }
-  std::vector<Contribution> fresh = contributions_of(node);
+  std::vector<Contribution>& fresh = fresh_contributions_;
+  find_contributions(node, fresh);
   std::vector<Contribution>& old = contributions_[node.index()];
   if (fresh == old) {
     return;
@@ -214,7 +214,7 @@ void Quotas::sync_node(NodeId node) {
   const bool same_kinds =
       std::ranges::equal(old, fresh, {}, &Contribution::kind, &Contribution::kind);
   fleet_version_ += same_kinds ? 0 : 1;
-  old = std::move(fresh);
+  std::swap(old, fresh);
   for (const DeviceClassId at : touched) {
     publish(at);
   }

@@ -117,7 +117,7 @@ class Quotas {
   std::size_t kind_of(DeviceId device);
   std::string model_of(const Device& device) const;
   std::vector<std::string> classes() const;
-  std::vector<Contribution> contributions_of(NodeId node);
+  void find_contributions(NodeId node, std::vector<Contribution>& parts);
   void sync_node(NodeId node);
   void publish(DeviceClassId device_class);
 
@@ -129,6 +129,7 @@ class Quotas {
   std::vector<std::size_t> kind_of_device_;
   std::vector<std::int64_t> present_;                     // devices of each kind
   std::vector<std::vector<Contribution>> contributions_;  // by node, by place
+  std::vector<Contribution> fresh_contributions_;         // its memory serves again
   std::vector<Contribution> capacity_;                    // by class
   std::vector<std::vector<std::optional<bool>>> usable_;  // by shape, by kind
   QueueConfig config_;

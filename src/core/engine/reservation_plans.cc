@@ -327,9 +327,10 @@ void Engine::Impl::update_plan(ShapeId shape, ShapePlans& plans, NodeId node) {
   key = fresh;
 }
 
-// Looks again at the nodes that changed, for each shape that has a reservation.
+// Looks again at the nodes that changed, for each shape that has a reservation. The plans of one
+// that has none any more are kept for a while: they cost a look at every node.
 void Engine::Impl::update_plans() {
-  const ChangeLog& log = ledger.lasting_changes();
+  constexpr std::size_t kMostKept = 8;
   std::vector<ShapeId> used;  // few, of many reservations
   for (const auto& [pool, reservation] : reservations_) {
     if (std::ranges::find(used, reservation.shape) == used.end()) {
@@ -337,27 +338,60 @@ void Engine::Impl::update_plans() {
       shape_plans_.try_emplace(reservation.shape);
     }
   }
-  std::erase_if(shape_plans_,
-                [&](const auto& one) { return std::ranges::find(used, one.first) == used.end(); });
   for (auto& [shape, plans] : shape_plans_) {
-    plans.touched.clear();
-    plans.improved.clear();
-    plans.all_touched = plans.plans.size() < fleet.node_slots() || plans.seen < log.begin();
-    if (plans.all_touched) {
-      plans.plans.resize(fleet.node_slots());
-      plans.keys.resize(fleet.node_slots());
-      for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
-        update_plan(shape, plans, NodeId(i));
-      }
+    if (std::ranges::find(used, shape) != used.end()) {
+      plans.last_used = order_round_;
+      update_plans_of(shape, plans);
     } else {
-      for (std::uint64_t at = plans.seen; at < log.end(); ++at) {
-        if (log.is_latest(at)) {
-          plans.touched.push_back(log.at(at));
-          update_plan(shape, plans, log.at(at));
-        }
+      plans.used = false;
+    }
+  }
+  while (shape_plans_.size() > used.size() + kMostKept) {
+    auto oldest = shape_plans_.end();
+    for (auto at = shape_plans_.begin(); at != shape_plans_.end(); ++at) {
+      if (!at->second.used &&
+          (oldest == shape_plans_.end() || at->second.last_used < oldest->second.last_used)) {
+        oldest = at;
       }
     }
-    plans.seen = log.end();
+    shape_plans_.erase(oldest);
+  }
+}
+
+void Engine::Impl::update_plans_of(ShapeId shape, ShapePlans& plans) {
+  const ChangeLog& log = ledger.lasting_changes();
+  const bool back = !std::exchange(plans.used, true);
+  plans.touched.clear();
+  plans.improved.clear();
+  plans.all_touched = plans.plans.size() < fleet.node_slots() || plans.seen < log.begin();
+  if (plans.all_touched) {
+    plans.plans.resize(fleet.node_slots());
+    plans.keys.resize(fleet.node_slots());
+    for (std::size_t i = 0; i < fleet.node_slots(); ++i) {
+      update_plan(shape, plans, NodeId(i));
+    }
+  } else {
+    for (std::uint64_t at = plans.seen; at < log.end(); ++at) {
+      if (log.is_latest(at)) {
+        plans.touched.push_back(log.at(at));
+        update_plan(shape, plans, log.at(at));
+      }
+    }
+  }
+  plans.seen = log.end();
+  if (back && !plans.all_touched) {
+    // As if they were all made now: what could come at once then can come now, not then.
+    plans.all_touched = true;
+    std::vector<NodeId> past;
+    for (const ShapePlans::Key& key : plans.order) {
+      if (key.untimed || key.at >= now) {
+        break;
+      }
+      past.push_back(key.node);
+    }
+    for (const NodeId node : past) {
+      update_plan(shape, plans, node);
+    }
   }
 }
 

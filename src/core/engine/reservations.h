@@ -86,6 +86,8 @@ struct ShapePlans {
   std::vector<std::optional<Key>> keys;          // by node, as they stand in `order`
   std::set<Key> order;                           // possible ones, the best first
   std::uint64_t seen = 0;                        // position in the log of lasting changes
+  bool used = false;                             // somebody has a reservation for the shape
+  std::uint64_t last_used = 0;                   // in rounds of replanning
   std::vector<NodeId> touched;                   // by the last update: nodes that changed at all
   std::vector<NodeId> improved;  // of them, those where something may come earlier now
   bool all_touched = false;

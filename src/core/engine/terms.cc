@@ -95,6 +95,10 @@ void Engine::Impl::release_shape(ShapeId shape) {
     if (gone.index() < pools_of_shapes_.size()) {
       pools_of_shapes_[gone.index()] = {};
     }
+    shape_plans_.erase(gone);
+    booked_on_emptiest_.erase(gone);
+    open_once_released_.erase(gone);
+    ++fleet_version_;  // whoever gets its id is somebody else
     std::erase_if(failed_moves_, [&](const auto& one) { return one.first.first == gone; });
   }
 }

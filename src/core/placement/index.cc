@@ -329,8 +329,9 @@ void PlacementIndex::consider(const Shape& shape, NodeId node, const NodeAnswer&
 void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard,
                                       Best& best) {
   const Ranking& ranking = ranking_of(shape);
+  KnownRefusals& known = known_refusals(shape.id);
   for (const NodeId node : guarded_list_) {
-    if (!fleet_.present(node) || refusal(shape.id, node) != Cause::none) {
+    if (!fleet_.present(node) || refusal(shape, known, node) != Cause::none) {
       continue;  // the rule costs more than the answer, and only takes away
     }
     const NodeValue& value = ranking.values[node.index()];
@@ -402,19 +403,23 @@ Selection PlacementIndex::select_by_scan(ShapeId id, const GuardRule& guard) con
 
 const RefusalCounts& PlacementIndex::refusals(ShapeId shape) { return refreshed(shape).refusals(); }
 
-Cause PlacementIndex::refusal(ShapeId id, NodeId node) {
-  if (known_refusals_.size() <= id.index()) {
-    known_refusals_.resize(std::max<std::size_t>(shapes_.slots(), id.index() + 1));
+PlacementIndex::KnownRefusals& PlacementIndex::known_refusals(ShapeId shape) {
+  settle(ranking_of(shapes_.at(shape)));  // which forgets them all where the fleet has changed
+  if (known_refusals_.size() <= shape.index()) {
+    known_refusals_.resize(std::max<std::size_t>(shapes_.slots(), shape.index() + 1));
   }
-  KnownRefusals& known = known_refusals_[id.index()];
-  if (known.age != refusals_age_ || known.nodes.size() <= node.index()) {
+  KnownRefusals& known = known_refusals_[shape.index()];
+  if (known.age != refusals_age_ || known.nodes.size() < ledger_.node_slots()) {
     known.age = refusals_age_;
     known.nodes.assign(ledger_.node_slots(), {});
   }
+  return known;
+}
+
+Cause PlacementIndex::refusal(const Shape& shape, KnownRefusals& known, NodeId node) {
   KnownRefusal& here = known.nodes[node.index()];
   const std::uint64_t changed = ledger_.changes().last_change(node) + 1;
   if (here.asked_at != changed) {
-    const Shape& shape = shapes_.at(id);
     Ranking& ranking = ranking_of(shape);
     settle(ranking);
     const NodeValue& value = ranking.values[node.index()];
@@ -422,6 +427,10 @@ Cause PlacementIndex::refusal(ShapeId id, NodeId node) {
             .cause = answer(shape, input_of(node), value, ~std::uint64_t{0}).cause};
   }
   return here.cause;
+}
+
+Cause PlacementIndex::refusal(ShapeId shape, NodeId node) {
+  return refusal(shapes_.at(shape), known_refusals(shape), node);
 }
 
 PlacementIndex::Judgement PlacementIndex::judge(ShapeId id, NodeId node, const NodeState& state,

@@ -176,6 +176,8 @@ class PlacementIndex {
     std::uint64_t age = 0;
     std::vector<KnownRefusal> nodes;  // by node
   };
+  KnownRefusals& known_refusals(ShapeId shape);
+  Cause refusal(const Shape& shape, KnownRefusals& known, NodeId node);
   std::vector<KnownRefusals> known_refusals_;       // by shape
   std::uint64_t refusals_age_ = 1;                  // those of another age are worth nothing
   std::vector<std::int64_t> offsets_;               // scratch, by group

@@ -101,7 +101,7 @@ std::string QueueTree::dimension_name(QuotaDimensionId dimension) const {
 
 std::vector<QuotaDimensionId> QueueTree::dimensions_of(const Charge& charge) const {
   std::vector<QuotaDimensionId> named;
-  for (const ChargeNeed& need : impl_->needs(charge)) {
+  for (const ChargeNeed& need : impl_->named_needs(charge)) {
     if (!need.dimension.is_none()) {
       named.push_back(need.dimension);
     }
@@ -111,7 +111,7 @@ std::vector<QuotaDimensionId> QueueTree::dimensions_of(const Charge& charge) con
 }
 
 std::int64_t QueueTree::amount_of(const Charge& charge, QuotaDimensionId dimension) const {
-  for (const ChargeNeed& need : impl_->needs(charge)) {
+  for (const ChargeNeed& need : impl_->named_needs(charge)) {
     if (need.dimension == dimension) {
       return need.amount.rounded_up(impl_->dim(dimension).per_whole);
     }
@@ -121,7 +121,20 @@ std::int64_t QueueTree::amount_of(const Charge& charge, QuotaDimensionId dimensi
 
 // The charge by slot, each slot once and none with nothing. Valid until the next call.
 std::span<const ChargeNeed> QueueTree::Impl::needs(const Charge& charge) {
+  return find_needs<false>(charge);
+}
+
+// Those of the dimensions that somebody names: all that a question is about.
+std::span<const ChargeNeed> QueueTree::Impl::named_needs(const Charge& charge) {
+  return find_needs<true>(charge);
+}
+
+template <bool kNamedOnly>
+std::span<const ChargeNeed> QueueTree::Impl::find_needs(const Charge& charge) {
   needs_used = 0;
+  const auto is_asked = [&](DeviceClassId device_class, DimensionKind kind) {
+    return !kNamedOnly || !of_slot[slot_of(device_class, kind).index()].is_none();
+  };
   const auto amount_in = [&](DeviceClassId device_class, DimensionKind kind) -> ExactSum& {
     const QuotaSlot slot = slot_of(device_class, kind);
     for (std::size_t i = 0; i < needs_used; ++i) {
@@ -139,13 +152,14 @@ std::span<const ChargeNeed> QueueTree::Impl::needs(const Charge& charge) {
     return need.amount;
   };
   const auto take = [&](const ChargePart& part, DeviceClassId device_class) {
-    if (part.mib != 0) {
+    if (part.mib != 0 && is_asked(device_class, DimensionKind::memory)) {
       amount_in(device_class, DimensionKind::memory).add_whole(part.mib);
     }
-    if (part.compute_milli != 0) {
+    if (part.compute_milli != 0 && is_asked(device_class, DimensionKind::compute)) {
       amount_in(device_class, DimensionKind::compute).add_whole(part.compute_milli);
     }
-    if (part.whole != 0 || part.nano != 0 || part.shares_mib != 0) {
+    if ((part.whole != 0 || part.nano != 0 || part.shares_mib != 0) &&
+        is_asked(device_class, DimensionKind::devices)) {
       ExactSum& devices = amount_in(device_class, DimensionKind::devices);
       devices.add_whole(part.whole);
       devices.add_fraction(part.nano, ExactSum::kNano);

@@ -177,6 +177,8 @@ class QueueTree {
   bool lacks(const Charge& charge, QuotaDimensionId dimension, Counting counting) const;
   // What the queue holds, releasing included.
   ExactSum held(QueueId queue, QuotaDimensionId dimension) const;
+  // The same, rounded up as in figures().
+  std::int64_t alloc(QueueId queue, QuotaDimensionId dimension) const;
   // I5: with the charge the queue would hold more than F, and more than it did.
   bool rises(QueueId queue, const Charge& charge, QuotaDimensionId dimension,
              const ExactSum& before) const;

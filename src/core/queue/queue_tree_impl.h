@@ -191,6 +191,9 @@ struct QueueTree::Impl {
 
   // queue_tree.cc
   std::span<const ChargeNeed> needs(const Charge& charge);
+  std::span<const ChargeNeed> named_needs(const Charge& charge);
+  template <bool kNamedOnly>
+  std::span<const ChargeNeed> find_needs(const Charge& charge);
   std::span<const ChargeNeed> last_needs() const {
     return std::span(needs_memory).first(needs_used);
   }

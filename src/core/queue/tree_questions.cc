@@ -37,7 +37,7 @@ QuotaRefusal QueueTree::may_start(QueueId leaf, const Charge& charge, bool preem
   if (impl_->dimensions.empty()) {
     return {};
   }
-  impl_->needs(charge);
+  impl_->named_needs(charge);
   QuotaRefusal refused = impl_->refused_by_limit(leaf, counting);
   if (!refused.refused() && !preemptible) {
     refused = impl_->refused_by_deserved(leaf, counting);
@@ -129,7 +129,7 @@ QuotaRefusal QueueTree::never_fits(QueueId leaf, const Charge& charge) const {
   if (impl_->dimensions.empty()) {
     return {};
   }
-  impl_->needs(charge);
+  impl_->named_needs(charge);
   const QuotaRefusal refused = impl_->never_under_limits(leaf);
   return refused.refused() ? refused : impl_->never_beside_reservations(leaf);
 }
@@ -185,11 +185,15 @@ QuotaRefusal QueueTree::Impl::never_beside_reservations(QueueId leaf) {
 }
 
 QueueId QueueTree::lowest_common_ancestor(QueueId a, QueueId b) const {
+  const std::vector<QueueNode>& nodes = impl_->nodes;
   while (a != b) {
-    if (impl_->node(a).depth >= impl_->node(b).depth) {
-      a = parent(a);
+    const QueueNode& left = nodes[a.index()];
+    const QueueNode& right = nodes[b.index()];
+    if (left.depth == right.depth) {
+      a = left.parent;
+      b = right.parent;
     } else {
-      b = parent(b);
+      (left.depth > right.depth ? a : b) = left.depth > right.depth ? left.parent : right.parent;
     }
   }
   return a;
@@ -201,7 +205,7 @@ std::int64_t QueueTree::capacity(QuotaDimensionId dimension) const {
 
 QuotaRefusal QueueTree::within(QueueId leaf, QueueId ancestor, const Charge& charge,
                                Entitlement entitlement, bool preemptible) const {
-  for (const ChargeNeed& need : impl_->needs(charge)) {
+  for (const ChargeNeed& need : impl_->named_needs(charge)) {
     if (need.dimension.is_none()) {
       continue;
     }
@@ -254,7 +258,7 @@ ExactSum amount_in(std::span<const ChargeNeed> needs, QuotaDimensionId dimension
 }  // namespace
 
 bool QueueTree::lacks(const Charge& charge, QuotaDimensionId dimension, Counting counting) const {
-  const ExactSum more = amount_in(impl_->needs(charge), dimension);
+  const ExactSum more = amount_in(impl_->named_needs(charge), dimension);
   return exceeds(impl_->place(kRootQueue, dimension).sums.of(counting), more,
                  impl_->capacity_of(dimension), impl_->dim(dimension).per_whole);
 }
@@ -263,12 +267,16 @@ ExactSum QueueTree::held(QueueId queue, QuotaDimensionId dimension) const {
   return impl_->place(queue, dimension).sums.present;
 }
 
+std::int64_t QueueTree::alloc(QueueId queue, QuotaDimensionId dimension) const {
+  return impl_->place(queue, dimension).sums.present.rounded_up(impl_->dim(dimension).per_whole);
+}
+
 bool QueueTree::rises(QueueId queue, const Charge& charge, QuotaDimensionId dimension,
                       const ExactSum& before) const {
   impl_->settle_path(queue, dimension);
   const std::int64_t per_whole = impl_->dim(dimension).per_whole;
   const QueuePlace& here = impl_->place(queue, dimension);
-  const ExactSum more = amount_in(impl_->needs(charge), dimension);
+  const ExactSum more = amount_in(impl_->named_needs(charge), dimension);
   ExactSum rise = here.sums.future;
   rise.subtract(before);
   return exceeds(here.sums.future, more, here.share.fair, per_whole) &&

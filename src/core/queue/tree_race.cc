@@ -27,7 +27,7 @@ QueueStanding QueueTree::Impl::standing_of(QueueId queue, const Charge& charge) 
 // Where the shares on the path are settled.
 QueueStanding QueueTree::Impl::find_standing(QueueId queue, const Charge& charge) {
   QueueStanding standing;
-  const std::span<const ChargeNeed> all = needs(charge);
+  const std::span<const ChargeNeed> all = named_needs(charge);
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
     const QuotaDimensionId d(i);
     const std::int64_t per_whole = dimensions[i].per_whole;

@@ -89,6 +89,9 @@ void QueueTree::Impl::divide_children(QueueId parent, QuotaDimensionId d) {
 
 // Makes the shares of a queue's path right.
 void QueueTree::Impl::settle_path(QueueId queue, QuotaDimensionId d) {
+  if (!dim(d).stale) {
+    return;
+  }
   const QueueId above = node(queue).parent;
   if (above.is_none()) {
     if (place(queue, d).children_stale) {
@@ -200,7 +203,7 @@ void QueueTree::note_grant(QueueId leaf, const Charge& charge) {
   if (!impl_->any_history) {
     return;
   }
-  for (const ChargeNeed& need : impl_->needs(charge)) {
+  for (const ChargeNeed& need : impl_->named_needs(charge)) {
     if (need.dimension.is_none() || impl_->capacity_of(need.dimension) <= 0) {
       continue;
     }
