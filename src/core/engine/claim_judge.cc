@@ -21,7 +21,9 @@ void ClaimSearch::take_out(Scratch& scratch, const std::vector<const ClaimUnit*>
       }
     }
   }
-  engine_.take_out_releasing(scratch);
+  if (!released_.has_value()) {
+    engine_.take_out_releasing(scratch);
+  }
 }
 
 // I2: those who are lost can leave one after the other, each from a queue that is above its share

@@ -308,6 +308,10 @@ std::optional<ClaimSearch::Found> ClaimSearch::consolidate_many() {
     if (!more_steps(2)) {
       break;
     }
+    const bool releases = engine_.releasing_nodes_.contains(choice.node);
+    if (releases) {
+      released_.reset();  // what is on its devices is read as it stands
+    }
     const std::vector<ClaimUnit> units = units_on(choice.node, Mode::consolidate, {});
     std::vector<const ClaimUnit*> all;
     for (const ClaimUnit& unit : units) {
@@ -316,11 +320,17 @@ std::optional<ClaimSearch::Found> ClaimSearch::consolidate_many() {
     if (all.empty() || !opens_a_node(all)) {
       continue;
     }
+    if (!releases && !released_.has_value()) {
+      released_.emplace(engine_);  // once for all sets that are judged
+      engine_.take_out_releasing(*released_);
+    }
     if (std::optional<Found> found = emptied(choice.node, all); found.has_value()) {
+      released_.reset();
       engine_.failed_moves_.erase({shape.id, leaf});
       return found;
     }
   }
+  released_.reset();
   (void)more_steps(std::ssize(choices) / kNodesPerStep);
   engine_.note_failed(failed, steps_ - steps_before);
   return std::nullopt;

@@ -201,6 +201,7 @@ class ClaimSearch {
   std::vector<bool> within_share_;  // by queue: a leaf that may lose nothing by the last remedy
   std::set<QueueId> asked_singly_;  // leaves some of whose work was looked at
   std::vector<std::int64_t> booked_;
+  std::optional<Scratch> released_;  // what is being released is out already (consolidate_many)
   bool truncated_ = false;  // some that might have been enough were not looked at
   // Of the set last judged: who might have found another place, and how many did.
   std::vector<WorkloadId> movers_;

@@ -358,7 +358,7 @@ class Engine::Impl {
 
   // --- promises (promises.cc)
   bool try_promise(WorkloadId id, const Selection& now_best);
-  bool may_take_once_released(ShapeId shape, NodeId node);
+  bool may_take_once_released(ByNode<bool>& known, ShapeId shape, NodeId node);
   void promise(WorkloadId id, std::unique_ptr<Grant> grant);
   void keep_promise(WorkloadId id);
   void settle_promises(NodeId node);
@@ -407,7 +407,8 @@ class Engine::Impl {
   // --- plans (reservation_plans.cc)
   // What reservations that come before the one that is planned for hold on a node, in order.
   using Ahead = std::vector<HeldPlaces>;
-  Ahead ahead_of(const Reservation& reservation, NodeId node);
+  // Valid until the next call.
+  const Ahead& ahead_of(const Reservation& reservation, NodeId node);
   bool holder_before(WorkloadId a, WorkloadId b);
   HeldAhead held_by(const Ahead& ahead, NodeId node) const;
   // Stays valid until the next call.
@@ -496,16 +497,24 @@ class Engine::Impl {
   };
   mutable std::vector<KnownOutlook> outlooks_;  // by node
   mutable NodeOutlook supposed_outlook_;
-  // Which of two holders is before the other, as long as a round of replanning lasts.
+  // Which of two holders is before the other: for as long as their queues below the one above both
+  // stand as they stood, or where it is not queues that decide, for a round of replanning.
   struct OrderMemo {
-    std::uint64_t round = 0;
+    std::uint64_t demanded_a = 0;  // Entry::demanded: it is they, and they ask for the same
+    std::uint64_t demanded_b = 0;
     WorkloadId a;
     WorkloadId b;
+    QueueId side_a;  // none: valid in `round` alone
+    QueueId side_b;
+    std::uint64_t changes_a = 0;  // QueueTree::changes; of the round where there are no sides
+    std::uint64_t changes_b = 0;
     bool before = false;
   };
-  static constexpr std::size_t kOrderMemos = 4096;
+  static constexpr std::size_t kOrderMemos = 16384;
   std::vector<OrderMemo> order_memo_ = std::vector<OrderMemo>(kOrderMemos);
   std::uint64_t order_round_ = 0;
+  std::uint64_t demands_ = 0;  // changes of what some workload asks for
+  std::vector<HeldPlaces> ahead_memory_;
   std::map<PoolId, GangReservation> gang_reservations_;
   std::map<NodeId, int> guards_;
   Timers timers_;

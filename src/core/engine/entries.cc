@@ -44,6 +44,7 @@ WorkloadId Engine::Impl::new_entry(const Workload& workload) {
   entry.queued_at = std::min(workload.options().queued_at.value_or(now), now);
   entry.since = now;
   entry.evaluated = now;
+  entry.demanded = ++demands_;
   by_uid_.emplace(entry.uid, id);
   return id;
 }

@@ -429,11 +429,12 @@ Cause Engine::Impl::waiting_cause(const Shape& shape, WorkloadId id) const {
   }
   cause = cause_beside_gangs(shape.id, id, cause);
   // Nodes with a reservation are not on the page: they are asked one by one.
+  PlacementIndex::Refusals refusal = index.asking(shape.id);
   for (const auto& [pool, reservation] : reservations_) {
     if (reservation.node.is_none()) {
       continue;
     }
-    const Cause there = index.refusal(shape.id, reservation.node);
+    const Cause there = refusal(reservation.node);
     if (there != Cause::none) {
       cause = more_advanced(cause, there);
     } else if (reservation.holder != id) {

@@ -61,9 +61,9 @@ bool may_take(const Shape& shape, const StaticFit& fit, const NodeOutlook& outlo
 
 // Whether the shape would fit on the node once what is being released there is gone, whoever has
 // reserved it and whatever its queue may have.
-bool Engine::Impl::may_take_once_released(ShapeId id, NodeId node) {
+bool Engine::Impl::may_take_once_released(ByNode<bool>& answers, ShapeId id, NodeId node) {
   ByNode<bool>::Known* known = nullptr;
-  if (open_once_released_[id].is_old(node, ledger.lasting_changes(), known)) {
+  if (answers.is_old(node, ledger.lasting_changes(), known)) {
     const NodeOutlook& outlook = outlook_of(node);
     known->answer =
         may_take(shapes.at(id), shapes.fit(id, types, fleet, node), outlook, outlook.released()) &&
@@ -96,8 +96,9 @@ bool Engine::Impl::try_promise(WorkloadId id, const Selection& now_best) {
   PlacementIndex::Judgement best{
       .cause = Cause::waiting_for_release, .selection = {}, .rank = 0, .places = {}};
   PlacementIndex::NodeState best_state;
+  ByNode<bool>& answers = open_once_released_[entry.shape];
   for (const NodeId node : releasing_nodes_) {
-    if (!may_take_once_released(entry.shape, node)) {
+    if (!may_take_once_released(answers, entry.shape, node)) {
       continue;
     }
     std::optional<std::uint64_t> allowed =

@@ -41,6 +41,7 @@ void Engine::Impl::set_demand(WorkloadId id, Charge demand) {
   }
   claims_changed();
   entry.demand = std::move(demand);
+  entry.demanded = ++demands_;
   if (!entry.demand.parts.empty()) {
     quotas.tree.add_demand(entry.leaf, entry.demand);
   }

@@ -1,6 +1,7 @@
 // What each node could do for a shape, and when: the plans behind reservations.
 #include <algorithm>
 #include <bit>
+#include <tuple>
 #include <utility>
 
 #include "core/engine/engine_impl.h"
@@ -23,23 +24,47 @@ std::uint64_t mask_of(const std::vector<ContainerPlaces>& placed) {
 }  // namespace
 
 // Those that lie on the node and whose holders are before this one's.
-Engine::Impl::Ahead Engine::Impl::ahead_of(const Reservation& reservation, NodeId node) {
-  Ahead ahead;
+const Engine::Impl::Ahead& Engine::Impl::ahead_of(const Reservation& reservation, NodeId node) {
+  Ahead& ahead = ahead_memory_;
+  ahead.clear();
   for (const Reservation* other : reserved_on(node)) {
     if (other->holder != reservation.holder && holder_before(other->holder, reservation.holder)) {
       ahead.push_back({.shape = other->shape, .places = other->plan.places});
     }
   }
-  std::ranges::sort(ahead);
+  if (ahead.size() > 1) {
+    std::ranges::sort(ahead);
+  }
   return ahead;
 }
 
-// As ordered_before(), while nothing is booked and no time passes (order_memo_).
+// As ordered_before(), in a round of replanning (order_memo_): no time passes and all shares are
+// settled.
 bool Engine::Impl::holder_before(WorkloadId a, WorkloadId b) {
-  OrderMemo& memo = order_memo_[(a.index() * 31 + b.index()) % order_memo_.size()];
-  if (memo.round != order_round_ || memo.a != a || memo.b != b) {
-    memo = {.round = order_round_, .a = a, .b = b, .before = ordered_before(a, b)};
+  constexpr std::size_t kSpread = 40503;  // neighbours far from one another
+  const QueueTree& tree = quotas.tree;
+  OrderMemo& memo = order_memo_[(a.index() * kSpread + b.index()) % kOrderMemos];
+  const Entry& left = entry(a);
+  const Entry& right = entry(b);
+  const bool same = memo.a == a && memo.b == b && memo.demanded_a == left.demanded &&
+                    memo.demanded_b == right.demanded;
+  const auto changes = [&](QueueId side) {
+    return side.is_none() ? order_round_ : tree.changes(side);
+  };
+  if (same && memo.changes_a == changes(memo.side_a) && memo.changes_b == changes(memo.side_b)) {
+    return memo.before;
   }
+  memo = {};
+  memo.demanded_a = left.demanded;
+  memo.demanded_b = right.demanded;
+  memo.a = a;
+  memo.b = b;
+  if (quotas.active() && left.leaf != right.leaf && left.gang.is_none() && right.gang.is_none()) {
+    std::tie(memo.side_a, memo.side_b) = tree.sides(left.leaf, right.leaf);
+  }
+  memo.before = ordered_before(a, b);
+  memo.changes_a = changes(memo.side_a);
+  memo.changes_b = changes(memo.side_b);
   return memo.before;
 }
 
@@ -271,12 +296,12 @@ NodePlan Engine::Impl::plan_node(ShapeId shape, NodeId node, const Ahead& ahead)
 
 // The reservation's own: what those before it hold there is not its.
 NodePlan Engine::Impl::plan_for(const Reservation& reservation, NodeId node) {
-  ShapePlans& plans = shape_plans_.at(reservation.shape);
+  ShapePlans& plans = *reservation.plans;
   const NodePlan& bound = plans.plans[node.index()];
   if (!bound.possible) {
     return bound;
   }
-  Ahead ahead = ahead_of(reservation, node);
+  const Ahead& ahead = ahead_of(reservation, node);
   if (ahead.empty()) {
     return bound;
   }
@@ -286,7 +311,7 @@ NodePlan Engine::Impl::plan_for(const Reservation& reservation, NodeId node) {
     return same->plan;
   }
   const NodePlan plan = plan_node(reservation.shape, node, ahead);
-  known.push_back({.ahead = std::move(ahead), .plan = plan});
+  known.push_back({.ahead = ahead, .plan = plan});
   return plan;
 }
 
@@ -331,15 +356,18 @@ void Engine::Impl::update_plan(ShapeId shape, ShapePlans& plans, NodeId node) {
 // that has none any more are kept for a while: they cost a look at every node.
 void Engine::Impl::update_plans() {
   constexpr std::size_t kMostKept = 8;
-  std::vector<ShapeId> used;  // few, of many reservations
-  for (const auto& [pool, reservation] : reservations_) {
-    if (std::ranges::find(used, reservation.shape) == used.end()) {
-      used.push_back(reservation.shape);
-      shape_plans_.try_emplace(reservation.shape);
+  std::vector<std::pair<ShapeId, ShapePlans*>> used;  // few, of many reservations
+  for (auto& [pool, reservation] : reservations_) {
+    auto of_shape = std::ranges::find(used, reservation.shape, &decltype(used)::value_type::first);
+    if (of_shape == used.end()) {
+      used.emplace_back(reservation.shape,
+                        &shape_plans_.try_emplace(reservation.shape).first->second);
+      of_shape = used.end() - 1;
     }
+    reservation.plans = of_shape->second;
   }
   for (auto& [shape, plans] : shape_plans_) {
-    if (std::ranges::find(used, shape) != used.end()) {
+    if (std::ranges::find(used, &plans, &decltype(used)::value_type::second) != used.end()) {
       plans.last_used = order_round_;
       update_plans_of(shape, plans);
     } else {

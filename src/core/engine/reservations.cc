@@ -149,6 +149,7 @@ void Engine::Impl::replan_all(std::uint64_t changes) {
   const std::vector<NodeId> vacated = std::move(vacated_);
   vacated_.clear();
   ++order_round_;
+  quotas.tree.settle();
   replan_due_ = false;
   for (auto& [pool, reservation] : reservations_) {
     replan(reservation, vacated);
@@ -247,7 +248,7 @@ bool is_much_later(const NodePlan& plan, const NodePlan& before) {
 // The first place that nobody else has reserved, or one beside others that is much earlier.
 void Engine::Impl::choose_node(Reservation& reservation) {
   constexpr int kMostBeside = 4;  // places beside others that are looked at once there is one
-  const ShapePlans& plans = shape_plans_.at(reservation.shape);
+  const ShapePlans& plans = *reservation.plans;
   const auto is_taken = [&](NodeId node) {
     const std::span<Reservation* const> there = reserved_on(node);
     return !there.empty() && (there.size() > 1 || there.front() != &reservation);
@@ -277,7 +278,7 @@ void Engine::Impl::choose_node(Reservation& reservation) {
 
 // Looks again at its own place if that changed, and at places that may have become better.
 void Engine::Impl::replan(Reservation& reservation, const std::vector<NodeId>& vacated) {
-  const ShapePlans& plans = shape_plans_.at(reservation.shape);
+  const ShapePlans& plans = *reservation.plans;
   bool choose = reservation.node.is_none() || plans.all_touched;
   if (!choose && (reservation.stale ||
                   std::ranges::find(plans.touched, reservation.node) != plans.touched.end())) {

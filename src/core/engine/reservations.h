@@ -44,6 +44,8 @@ bool better_plan(const NodePlan& a, const NodePlan& b);
 // ends there meanwhile, is no reason to look for another.
 bool is_later(const NodePlan& plan, const NodePlan& before);
 
+struct ShapePlans;
+
 struct Reservation {
   PoolId pool;
   WorkloadId holder;
@@ -52,6 +54,7 @@ struct Reservation {
   NodePlan plan;
   std::uint64_t made_at_grant = 0;  // grants up to this number may end before the head starts
   bool stale = true;                // its plan may no longer be so
+  ShapePlans* plans = nullptr;      // of its shape, as of the last round of replanning
 };
 
 // What another reservation holds of a node.

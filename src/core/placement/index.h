@@ -45,6 +45,16 @@ struct Selection {
 using GuardRule = std::function<std::optional<std::uint64_t>(NodeId)>;
 
 class PlacementIndex {
+  // What nodes answered when they were asked one by one (refusal()).
+  struct KnownRefusal {
+    std::uint64_t asked_at = 0;  // the node's last change then, counted from 1; 0: never asked
+    Cause cause = Cause::none;
+  };
+  struct KnownRefusals {
+    std::uint64_t age = 0;
+    std::vector<KnownRefusal> nodes;  // by node
+  };
+
  public:
   PlacementIndex(const Fleet& fleet, const Ledger& ledger, const NodeTypes& types, Shapes& shapes)
       : fleet_(fleet), ledger_(ledger), types_(types), shapes_(shapes) {}
@@ -78,6 +88,21 @@ class PlacementIndex {
   // The node's answer to the shape, as of now: none = it could take it. Asked of the rules only
   // where the node has changed since.
   Cause refusal(ShapeId shape, NodeId node);
+
+  // The same for many nodes; until the next call for another shape.
+  class Refusals {
+   public:
+    Cause operator()(NodeId node) { return index_.refusal(shape_, known_, node); }
+
+   private:
+    friend class PlacementIndex;
+    Refusals(PlacementIndex& index, const Shape& shape)
+        : index_(index), shape_(shape), known_(index.known_refusals(shape.id)) {}
+    PlacementIndex& index_;
+    const Shape& shape_;
+    KnownRefusals& known_;
+  };
+  Refusals asking(ShapeId shape) { return {*this, shapes_.at(shape)}; }
 
   // A node's answer in a state other than the present one (`state` replaces its books).
   struct NodeState {
@@ -147,6 +172,8 @@ class PlacementIndex {
   void make_room_for(ShapeId shape);
   void best_on_page(const Shape& shape, const ShapePage& page, Best& best);
   void consider_guarded(const Shape& shape, const GuardRule& guard, Best& best);
+  KnownRefusals& known_refusals(ShapeId shape);
+  Cause refusal(const Shape& shape, KnownRefusals& known, NodeId node);
   void forget_refusals() { ++refusals_age_; }
   void consider(const Shape& shape, NodeId node, const NodeAnswer& answer, const NodeValue& value,
                 std::uint64_t allowed, Best& best) const;
@@ -167,17 +194,6 @@ class PlacementIndex {
   std::vector<bool> guarded_;              // by node
   std::vector<NodeId> guarded_list_;
   std::vector<ShapePage> pages_;                    // by shape
-  // What nodes answered when they were asked one by one (refusal()).
-  struct KnownRefusal {
-    std::uint64_t asked_at = 0;  // the node's last change then, counted from 1; 0: never asked
-    Cause cause = Cause::none;
-  };
-  struct KnownRefusals {
-    std::uint64_t age = 0;
-    std::vector<KnownRefusal> nodes;  // by node
-  };
-  KnownRefusals& known_refusals(ShapeId shape);
-  Cause refusal(const Shape& shape, KnownRefusals& known, NodeId node);
   std::vector<KnownRefusals> known_refusals_;       // by shape
   std::uint64_t refusals_age_ = 1;                  // those of another age are worth nothing
   std::vector<std::int64_t> offsets_;               // scratch, by group

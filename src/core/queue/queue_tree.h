@@ -31,6 +31,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/quantity.h"
@@ -163,6 +164,8 @@ class QueueTree {
 
   // Shares (section 5), on present sums without what is releasing.
   QueueId lowest_common_ancestor(QueueId a, QueueId b) const;
+  // Of two leaves: the queues on their paths right below that one.
+  std::pair<QueueId, QueueId> sides(QueueId a, QueueId b) const;
   // The cause is over_limit where the entitlement is what it would exceed. I1: the charge keeps
   // every queue from the leaf up to, not including, `ancestor` within its entitlement, and
   // non-preemptible work within D' counting such work only.

@@ -228,6 +228,7 @@ struct QueueTree::Impl {
   QueueStanding find_standing(QueueId queue, const Charge& charge);
   bool goes_before(QueueId a, const QueueStanding& of_a, QueueId b,
                    const QueueStanding& of_b) const;
+  std::pair<QueueId, QueueId> sides(QueueId a, QueueId b) const;
   bool is_before(const QueueHead& a, const QueueHead& b);
   void turn_changed(QueueId queue);
   void standing_changed(QueueId queue);

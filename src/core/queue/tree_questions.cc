@@ -199,6 +199,18 @@ QueueId QueueTree::lowest_common_ancestor(QueueId a, QueueId b) const {
   return a;
 }
 
+std::pair<QueueId, QueueId> QueueTree::sides(QueueId a, QueueId b) const {
+  return impl_->sides(a, b);
+}
+
+std::pair<QueueId, QueueId> QueueTree::Impl::sides(QueueId a, QueueId b) const {
+  while (nodes[a.index()].parent != nodes[b.index()].parent) {
+    QueueId& deeper = nodes[a.index()].depth >= nodes[b.index()].depth ? a : b;
+    deeper = nodes[deeper.index()].parent;
+  }
+  return {a, b};
+}
+
 std::int64_t QueueTree::capacity(QuotaDimensionId dimension) const {
   return impl_->capacity_of(dimension);
 }

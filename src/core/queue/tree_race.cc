@@ -86,12 +86,7 @@ struct Runner {
 
 // Of two only the queues right below the lowest one above both have to be compared.
 bool QueueTree::Impl::is_before(const QueueHead& a, const QueueHead& b) {
-  QueueId left = a.leaf;
-  QueueId right = b.leaf;
-  while (node(left).parent != node(right).parent) {
-    QueueId& deeper = node(left).depth >= node(right).depth ? left : right;
-    deeper = node(deeper).parent;
-  }
+  const auto [left, right] = sides(a.leaf, b.leaf);
   ASSERT(left != right, a.leaf.value());
   const QueueStanding of_left = standing_of(left, *a.charge);
   return goes_before(left, of_left, right, standing_of(right, *b.charge));
