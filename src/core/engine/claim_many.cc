@@ -238,14 +238,6 @@ std::optional<ClaimSearch::Found> ClaimSearch::sets_on(const std::vector<NodeId>
 // What is booked on the node's `count` emptiest devices that the claimant could use, in thousandths
 // of a device; nothing where it has not so many.
 std::optional<std::int64_t> ClaimSearch::booked_on_emptiest(const Shape& shape, NodeId node) {
-  ByNode<std::optional<std::int64_t>>::Known* known = nullptr;
-  if (engine_.booked_on_emptiest_[shape.id].is_old(node, engine_.ledger.changes(), known)) {
-    known->answer = find_booked_on_emptiest(shape, node);
-  }
-  return known->answer;
-}
-
-std::optional<std::int64_t> ClaimSearch::find_booked_on_emptiest(const Shape& shape, NodeId node) {
   const StaticFit& fit = engine_.shapes.fit(shape.id, engine_.types, engine_.fleet, node);
   if (!fit.could_ever) {
     return std::nullopt;
@@ -291,14 +283,19 @@ std::optional<ClaimSearch::Found> ClaimSearch::consolidate_many() {
   };
 
   std::vector<Choice> choices;
+  ByNode<std::optional<std::int64_t>>& answers = engine_.booked_on_emptiest_[shape.id];
   for (std::size_t i = 0; i < engine_.on_node_.size(); ++i) {
     const NodeId node(i);
     if (engine_.on_node_[i].empty() || !engine_.fleet.present(node) ||
         engine_.ledger.node(node).blocked != Cause::none) {
       continue;
     }
-    if (const std::optional<std::int64_t> booked = booked_on_emptiest(shape, node)) {
-      choices.push_back({.booked = *booked, .rank = engine_.index.rank(node), .node = node});
+    ByNode<std::optional<std::int64_t>>::Known* known = nullptr;
+    if (answers.is_old(node, engine_.ledger.changes(), known)) {
+      known->answer = booked_on_emptiest(shape, node);
+    }
+    if (known->answer.has_value()) {
+      choices.push_back({.booked = *known->answer, .rank = engine_.index.rank(node), .node = node});
     }
   }
   const std::size_t looked = std::min(kMostEmptied, choices.size());

@@ -154,7 +154,6 @@ class ClaimSearch {
   std::optional<Found> sets_on(const std::vector<NodeId>& nodes, Mode mode,
                                const std::vector<OpenLeaf>& leaves);
   std::optional<std::int64_t> booked_on_emptiest(const Shape& shape, NodeId node);
-  std::optional<std::int64_t> find_booked_on_emptiest(const Shape& shape, NodeId node);
   std::optional<Found> consolidate_many();
   std::optional<Found> emptied(NodeId node, const std::vector<const ClaimUnit*>& all);
 

@@ -334,7 +334,7 @@ bool Engine::Impl::fits_in_pieces(const Charge& charge) {
 
 // May the first of the kind claim? The shares of all queues are settled.
 bool Engine::Impl::first_may_claim(KindId kind) {
-  KindClaims& known = claims_of(kind);
+  KindClaims& known = kind_claims_[kind.index()];
   if (!known.known || known.standing != quotas.tree.changes(known.leaf) ||
       known.capacity != quotas.capacity_version()) {
     const WorkloadId first = waiting.first_of(kind, now);
@@ -365,9 +365,10 @@ void Engine::Impl::wake_claimants(std::set<KindId>& woken) {
     return;  // nobody could leave
   }
   quotas.tree.settle();
+  wake_steps_ += std::ssize(waiting.kinds());
   for (const KindId kind : waiting.kinds()) {
-    ++wake_steps_;
-    if (!failed_before(kind) && first_may_claim(kind)) {
+    std::optional<FailedSearch>& failed = kind_claims_[kind.index()].failed;
+    if (!(failed.has_value() && would_fail_again(*failed)) && first_may_claim(kind)) {
       woken.insert(kind);
     }
   }

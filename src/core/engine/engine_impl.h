@@ -408,8 +408,10 @@ class Engine::Impl {
   // What reservations that come before the one that is planned for hold on a node, in order.
   using Ahead = std::vector<HeldPlaces>;
   // Valid until the next call.
-  const Ahead& ahead_of(const Reservation& reservation, NodeId node);
-  bool holder_before(WorkloadId a, WorkloadId b);
+  const Ahead& ahead_of(Reservation& reservation, NodeId node);
+  bool holder_before(Reservation& a, Reservation& b);
+  void find_path(Reservation& reservation);
+  const HolderStanding& standing_now(HolderStanding& one, const Reservation& reservation);
   HeldAhead held_by(const Ahead& ahead, NodeId node) const;
   // Stays valid until the next call.
   const NodeOutlook& outlook_of(NodeId node) const;
@@ -417,7 +419,7 @@ class Engine::Impl {
   void update_plans();
   void update_plans_of(ShapeId shape, ShapePlans& plans);
   void update_plan(ShapeId shape, ShapePlans& plans, NodeId node);
-  NodePlan plan_for(const Reservation& reservation, NodeId node);
+  NodePlan plan_for(Reservation& reservation, NodeId node);
   NodePlan plan_node(ShapeId shape, NodeId node, const Ahead& ahead) const;
   NodePlan plan_timed(ShapeId id, NodeId node, const HeldAhead& held) const;
   NodePlan plan_untimed(ShapeId id, NodeId node, const HeldAhead& held) const;
@@ -497,21 +499,6 @@ class Engine::Impl {
   };
   mutable std::vector<KnownOutlook> outlooks_;  // by node
   mutable NodeOutlook supposed_outlook_;
-  // Which of two holders is before the other: for as long as their queues below the one above both
-  // stand as they stood, or where it is not queues that decide, for a round of replanning.
-  struct OrderMemo {
-    std::uint64_t demanded_a = 0;  // Entry::demanded: it is they, and they ask for the same
-    std::uint64_t demanded_b = 0;
-    WorkloadId a;
-    WorkloadId b;
-    QueueId side_a;  // none: valid in `round` alone
-    QueueId side_b;
-    std::uint64_t changes_a = 0;  // QueueTree::changes; of the round where there are no sides
-    std::uint64_t changes_b = 0;
-    bool before = false;
-  };
-  static constexpr std::size_t kOrderMemos = 16384;
-  std::vector<OrderMemo> order_memo_ = std::vector<OrderMemo>(kOrderMemos);
   std::uint64_t order_round_ = 0;
   std::uint64_t demands_ = 0;  // changes of what some workload asks for
   std::vector<HeldPlaces> ahead_memory_;

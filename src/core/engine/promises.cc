@@ -231,7 +231,10 @@ std::vector<WorkloadId> Engine::Impl::promises_on(NodeId node) const {
 // What was promised for want of a place is tried again where there may be one now: fitting now
 // comes before fitting later.
 void Engine::Impl::retry_promised(const std::set<NodeId>& nodes) {
-  const std::set<WorkloadId> promised = promised_;
+  if (nodes.empty()) {
+    return;
+  }
+  const std::vector<WorkloadId> promised(promised_.begin(), promised_.end());
   for (const WorkloadId id : promised) {
     const Entry& entry = at(id);
     if (entry.slot || !entry.held_for.is_none() || waits_with_gang(id) || entry.preferred_promise ||

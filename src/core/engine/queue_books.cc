@@ -131,6 +131,7 @@ void Engine::Impl::read_queue(WorkloadId id) {
   const bool asks = !entry.demand.parts.empty();
   set_demand(id, {});
   entry.leaf = quotas.tree.place_of(entry.options.queue);
+  entry.demanded = ++demands_;
   entry.preemptible = is_preemptible(entry.options);
   read_terms(id);
   if (!entry.gang.is_none()) {

@@ -1,7 +1,6 @@
 // What each node could do for a shape, and when: the plans behind reservations.
 #include <algorithm>
 #include <bit>
-#include <tuple>
 #include <utility>
 
 #include "core/engine/engine_impl.h"
@@ -24,11 +23,11 @@ std::uint64_t mask_of(const std::vector<ContainerPlaces>& placed) {
 }  // namespace
 
 // Those that lie on the node and whose holders are before this one's.
-const Engine::Impl::Ahead& Engine::Impl::ahead_of(const Reservation& reservation, NodeId node) {
+const Engine::Impl::Ahead& Engine::Impl::ahead_of(Reservation& reservation, NodeId node) {
   Ahead& ahead = ahead_memory_;
   ahead.clear();
-  for (const Reservation* other : reserved_on(node)) {
-    if (other->holder != reservation.holder && holder_before(other->holder, reservation.holder)) {
+  for (Reservation* other : reserved_on(node)) {
+    if (other->holder != reservation.holder && holder_before(*other, reservation)) {
       ahead.push_back({.shape = other->shape, .places = other->plan.places});
     }
   }
@@ -38,34 +37,50 @@ const Engine::Impl::Ahead& Engine::Impl::ahead_of(const Reservation& reservation
   return ahead;
 }
 
-// As ordered_before(), in a round of replanning (order_memo_): no time passes and all shares are
-// settled.
-bool Engine::Impl::holder_before(WorkloadId a, WorkloadId b) {
-  constexpr std::size_t kSpread = 40503;  // neighbours far from one another
-  const QueueTree& tree = quotas.tree;
-  OrderMemo& memo = order_memo_[(a.index() * kSpread + b.index()) % kOrderMemos];
-  const Entry& left = entry(a);
-  const Entry& right = entry(b);
-  const bool same = memo.a == a && memo.b == b && memo.demanded_a == left.demanded &&
-                    memo.demanded_b == right.demanded;
-  const auto changes = [&](QueueId side) {
-    return side.is_none() ? order_round_ : tree.changes(side);
-  };
-  if (same && memo.changes_a == changes(memo.side_a) && memo.changes_b == changes(memo.side_b)) {
-    return memo.before;
+void Engine::Impl::find_path(Reservation& reservation) {
+  const Entry& holder = entry(reservation.holder);
+  reservation.path_of = holder.demanded;
+  reservation.path.clear();
+  if (!quotas.active() || !holder.gang.is_none()) {
+    return;
   }
-  memo = {};
-  memo.demanded_a = left.demanded;
-  memo.demanded_b = right.demanded;
-  memo.a = a;
-  memo.b = b;
-  if (quotas.active() && left.leaf != right.leaf && left.gang.is_none() && right.gang.is_none()) {
-    std::tie(memo.side_a, memo.side_b) = tree.sides(left.leaf, right.leaf);
+  for (QueueId at = holder.leaf; at != kRootQueue && !at.is_none(); at = quotas.tree.parent(at)) {
+    reservation.path.push_back({.queue = at, .standing = {}, .rank = {}});
   }
-  memo.before = ordered_before(a, b);
-  memo.changes_a = changes(memo.side_a);
-  memo.changes_b = changes(memo.side_b);
-  return memo.before;
+  std::ranges::reverse(reservation.path);
+}
+
+const HolderStanding& Engine::Impl::standing_now(HolderStanding& one,
+                                                 const Reservation& reservation) {
+  if (one.round == order_round_) {
+    return one;
+  }
+  one.round = order_round_;
+  if (const std::uint64_t changes = quotas.tree.changes(one.queue); one.changes != changes) {
+    one.changes = changes;
+    one.standing = quotas.tree.standing(one.queue, entry(reservation.holder).demand);
+    one.rank = quotas.tree.rank(one.queue);
+  }
+  return one;
+}
+
+// As ordered_before() of the holders, in a round of replanning: no time passes, nothing is booked
+// and all shares are settled.
+bool Engine::Impl::holder_before(Reservation& a, Reservation& b) {
+  for (Reservation* one : {&a, &b}) {
+    if (one->path_of != entry(one->holder).demanded) {
+      find_path(*one);
+    }
+  }
+  const std::size_t levels = std::min(a.path.size(), b.path.size());
+  for (std::size_t i = 0; i < levels; ++i) {
+    if (a.path[i].queue != b.path[i].queue) {
+      const HolderStanding& left = standing_now(a.path[i], a);
+      const HolderStanding& right = standing_now(b.path[i], b);
+      return goes_before(left.standing, left.rank, right.standing, right.rank);
+    }
+  }
+  return ordered_before(a.holder, b.holder);
 }
 
 HeldAhead Engine::Impl::held_by(const Ahead& ahead, NodeId node) const {
@@ -154,17 +169,30 @@ void Engine::Impl::look_ahead(NodeId node, NodeOutlook& outlook) const {
     const Grant& grant = *entries_[end.workload.index()].grant;
     outlook.add_freed({.cpu = grant.cpu.count(), .ram = grant.ram.in_bytes(), .slots = 1});
   }
+  constexpr std::size_t kNever = ~std::size_t{0};
+  std::vector<std::size_t> ends_of;    // of a device's holdings, in their order
+  std::vector<std::size_t> ends_here;  // ascending
   for (const DeviceId device : fleet.devices_of(node)) {
     outlook.add_device(ledger.faces(node)[fleet.place_of(device)]);
     const std::vector<Holding>& holdings = ledger.book(device).holdings;
-    for (std::size_t i = 0; i < outlook.ends().size(); ++i) {
-      if (std::ranges::find(holdings, outlook.ends()[i].workload, &Holding::workload) ==
-          holdings.end()) {
-        continue;
+    ends_of.clear();
+    ends_here.clear();
+    for (const Holding& holding : holdings) {
+      const auto end =
+          std::ranges::find(outlook.ends(), holding.workload, &NodeOutlook::End::workload);
+      const bool ends_once = end != outlook.ends().end();
+      ends_of.push_back(ends_once ? static_cast<std::size_t>(end - outlook.ends().begin())
+                                  : kNever);
+      if (ends_once) {
+        ends_here.push_back(ends_of.back());
       }
-      const auto gone = outlook.ends().first(i + 1);
-      outlook.add_step(i, ledger.face_without(device, [gone](const Holding& holding) {
-        return std::ranges::find(gone, holding.workload, &NodeOutlook::End::workload) != gone.end();
+    }
+    std::ranges::sort(ends_here);
+    const auto repeated = std::ranges::unique(ends_here);
+    ends_here.erase(repeated.begin(), repeated.end());
+    for (const std::size_t end : ends_here) {
+      outlook.add_step(end, ledger.face_without(device, [&](const Holding& holding) {
+        return ends_of[static_cast<std::size_t>(&holding - holdings.data())] <= end;
       }));
     }
   }
@@ -295,7 +323,7 @@ NodePlan Engine::Impl::plan_node(ShapeId shape, NodeId node, const Ahead& ahead)
 }
 
 // The reservation's own: what those before it hold there is not its.
-NodePlan Engine::Impl::plan_for(const Reservation& reservation, NodeId node) {
+NodePlan Engine::Impl::plan_for(Reservation& reservation, NodeId node) {
   ShapePlans& plans = *reservation.plans;
   const NodePlan& bound = plans.plans[node.index()];
   if (!bound.possible) {

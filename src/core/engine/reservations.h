@@ -23,6 +23,7 @@
 #include "base/quantity.h"
 #include "core/model/ids.h"
 #include "core/placement/shape.h"
+#include "core/queue/queue_tree.h"
 #include "core/queue/waiting_room.h"
 
 namespace berth::core {
@@ -46,6 +47,15 @@ bool is_later(const NodePlan& plan, const NodePlan& before);
 
 struct ShapePlans;
 
+// How a queue above a holder stands with it as its next.
+struct HolderStanding {
+  QueueId queue;
+  std::uint64_t changes = 0;  // QueueTree::changes then
+  std::uint64_t round = 0;    // of replanning, in which it was last found to be so
+  QueueStanding standing;
+  QueueRank rank;
+};
+
 struct Reservation {
   PoolId pool;
   WorkloadId holder;
@@ -55,6 +65,9 @@ struct Reservation {
   std::uint64_t made_at_grant = 0;  // grants up to this number may end before the head starts
   bool stale = true;                // its plan may no longer be so
   ShapePlans* plans = nullptr;      // of its shape, as of the last round of replanning
+  // The queues above the holder from the root's child down; empty where queues decide nothing.
+  std::vector<HolderStanding> path = {};
+  std::uint64_t path_of = 0;  // Entry::demanded of the holder for whom it was made
 };
 
 // What another reservation holds of a node.

@@ -25,6 +25,7 @@
 // Source: queues-gangs-topology.md 4, 5. Thread-safety: none; owned by one engine.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,6 +37,7 @@
 
 #include "base/quantity.h"
 #include "base/result.h"
+#include "base/wide.h"
 #include "core/model/verdict.h"
 #include "core/queue/charge.h"
 #include "core/queue/exact_sum.h"
@@ -77,6 +79,45 @@ struct QuotaChainLink {
   std::int64_t short_of = 0;  // by how much used + need exceeds the limit
   QuotaFigures figures;
 };
+
+// alloc / allocatable; the denominator is at least 1.
+struct DominantRatio {
+  std::int64_t above = 0;
+  std::int64_t below = 1;
+  std::strong_ordering operator<=>(const DominantRatio& other) const {
+    return Int128{above} * other.below <=> Int128{other.above} * below;
+  }
+};
+
+// How a queue stands among its siblings when a given workload is its next.
+struct QueueStanding {
+  bool above_fair = false;      // not below F in all needed dimensions
+  bool above_deserved = false;  // not within D' with the workload added
+  DominantRatio ratio;
+};
+
+// What decides between siblings besides.
+struct QueueRank {
+  std::int64_t priority = 0;
+  std::uint32_t order = 0;  // by creation time, then name
+};
+
+// Whether the one comes before its sibling (4.4).
+inline bool goes_before(const QueueStanding& a, const QueueRank& rank_a, const QueueStanding& b,
+                        const QueueRank& rank_b) {
+  if (a.above_fair != b.above_fair) {
+    return b.above_fair;
+  }
+  if (a.above_deserved != b.above_deserved) {
+    return b.above_deserved;
+  }
+  if (rank_a.priority != rank_b.priority) {
+    return rank_a.priority > rank_b.priority;
+  }
+  const std::strong_ordering order = a.ratio <=> b.ratio;
+  return order != std::strong_ordering::equal ? order == std::strong_ordering::less
+                                              : rank_a.order < rank_b.order;
+}
 
 // A leaf's first workload, in the race of the queues.
 struct QueueHead {
@@ -166,6 +207,10 @@ class QueueTree {
   QueueId lowest_common_ancestor(QueueId a, QueueId b) const;
   // Of two leaves: the queues on their paths right below that one.
   std::pair<QueueId, QueueId> sides(QueueId a, QueueId b) const;
+  // How the queue stands among its siblings with that workload as its next, and what else decides.
+  // The same as long as changes() is.
+  QueueStanding standing(QueueId queue, const Charge& charge) const;
+  QueueRank rank(QueueId queue) const;
   // The cause is over_limit where the entitlement is what it would exceed. I1: the charge keeps
   // every queue from the leaf up to, not including, `ancestor` within its entitlement, and
   // non-preemptible work within D' counting such work only.

@@ -4,14 +4,12 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/wide.h"
 #include "core/queue/division.h"
 #include "core/queue/exact_sum.h"
 #include "core/queue/queue_tree.h"
@@ -84,22 +82,6 @@ struct QueuePlace {
     const std::int64_t wanted = demand > reserved ? demand : reserved;
     return limit != kUnlimited && limit < wanted ? limit : wanted;
   }
-};
-
-// alloc / allocatable; the denominator is at least 1.
-struct DominantRatio {
-  std::int64_t above = 0;
-  std::int64_t below = 1;
-  std::strong_ordering operator<=>(const DominantRatio& other) const {
-    return Int128{above} * other.below <=> Int128{other.above} * below;
-  }
-};
-
-// How a queue stands among its siblings when a given workload is its next.
-struct QueueStanding {
-  bool above_fair = false;      // not below F in all needed dimensions
-  bool above_deserved = false;  // not within D' with the workload added
-  DominantRatio ratio;
 };
 
 // A standing that was worked out, for as long as nothing that it depends on changes.
@@ -226,6 +208,9 @@ struct QueueTree::Impl {
   // tree_race.cc
   QueueStanding standing_of(QueueId queue, const Charge& charge);
   QueueStanding find_standing(QueueId queue, const Charge& charge);
+  QueueRank rank_of(QueueId queue) const {
+    return {.priority = node(queue).spec.priority, .order = node(queue).rank};
+  }
   bool goes_before(QueueId a, const QueueStanding& of_a, QueueId b,
                    const QueueStanding& of_b) const;
   std::pair<QueueId, QueueId> sides(QueueId a, QueueId b) const;

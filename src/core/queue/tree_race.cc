@@ -57,21 +57,14 @@ QueueStanding QueueTree::Impl::find_standing(QueueId queue, const Charge& charge
 
 bool QueueTree::Impl::goes_before(QueueId a, const QueueStanding& of_a, QueueId b,
                                   const QueueStanding& of_b) const {
-  if (of_a.above_fair != of_b.above_fair) {
-    return of_b.above_fair;
-  }
-  if (of_a.above_deserved != of_b.above_deserved) {
-    return of_b.above_deserved;
-  }
-  const QueueNode& left = node(a);
-  const QueueNode& right = node(b);
-  if (left.spec.priority != right.spec.priority) {
-    return left.spec.priority > right.spec.priority;
-  }
-  const std::strong_ordering order = of_a.ratio <=> of_b.ratio;
-  return order != std::strong_ordering::equal ? order == std::strong_ordering::less
-                                              : left.rank < right.rank;
+  return core::goes_before(of_a, rank_of(a), of_b, rank_of(b));
 }
+
+QueueStanding QueueTree::standing(QueueId queue, const Charge& charge) const {
+  return impl_->standing_of(queue, charge);
+}
+
+QueueRank QueueTree::rank(QueueId queue) const { return impl_->rank_of(queue); }
 
 namespace {
 
