@@ -1,5 +1,8 @@
 #include "core/engine/engine.h"
 
+#include <variant>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "core/engine/world_test.h"
@@ -120,6 +123,40 @@ TEST(Engine, ChargesInitContainersOnlyUntilTheyAreDone) {
   EXPECT_EQ(world.engine->ledger().book(device).requests, Memory::mib(100).in_bytes());
   world.apply(WorkloadInitialized{"pod"});
   EXPECT_EQ(world.engine->ledger().book(device).requests, Memory::mib(90).in_bytes());
+}
+
+// What can never run is known by shape and queue until the fleet changes, and the change itself is
+// such a moment: who loses its place by it must not be told what held before.
+TEST(Engine, WhoLosesItsPromiseToAChangeOfTheFleetIsToldWhatHoldsAfterIt) {
+  World world;
+  world.apply(NodeUpserted{node_of("n0", 2, 100)});
+  QueueSpec team;
+  team.name = "team";
+  team.dimensions = {{.kind = DimensionKind::devices, .deserved = 2000}};
+  world.apply(QueuesChanged{QueueConfig{.queues = {team}}});
+  WorkloadOptions options;
+  options.queue = "team";
+  options.preemptible = true;
+  world.submit("runs", DeviceAsk::whole_devices(2), options);
+  world.apply(GrantReleasing{"runs"});
+  for (const char* next : {"first", "second"}) {
+    world.submit(next, DeviceAsk::memory_mib(40, 2), options);
+    ASSERT_EQ(world.cause(next), "WaitingForRelease");
+  }
+  const std::vector<Action> actions = world.apply(NodeUpserted{node_of("n0", 1, 100)});
+  int taken_back = 0;
+  for (std::size_t i = 0; i + 1 < actions.size(); ++i) {
+    const auto* retracted = std::get_if<Retracted>(&actions[i]);
+    if (retracted == nullptr || retracted->lost) {
+      continue;
+    }
+    ++taken_back;
+    const auto* verdict = std::get_if<VerdictChanged>(&actions[i + 1]);
+    ASSERT_NE(verdict, nullptr) << world.engine->uid(retracted->workload);
+    EXPECT_EQ(verdict->workload, retracted->workload);
+    EXPECT_EQ(verdict->outcome, Outcome::never);
+  }
+  EXPECT_EQ(taken_back, 2);
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -96,6 +98,28 @@ TEST(WaitingRoom, WakesExactlyThoseWhoseNeedsLieWithinTheOffer) {
     std::int64_t steps = 0;
     EXPECT_EQ(room.helped_by(offer, steps), expected);
   }
+}
+
+TEST(WaitingRoom, KnowsItsKindsAndWhereTimeMayChangeWhoIsFirst) {
+  WaitingRoom room({});
+  const auto kinds = [&] {
+    return std::vector<KindId>(room.kinds().begin(), room.kinds().end());
+  };
+  Waiter low = waiter(1, 0, 0);
+  Waiter high = waiter(2, 5, 0);
+  low.kind = KindId(7U);
+  high.kind = KindId(3U);
+  low.pool = high.pool = PoolId(4U);
+  room.add(low);
+  EXPECT_TRUE(room.mixed_pools().empty());
+  room.add(high);
+  EXPECT_EQ(kinds(), (std::vector{KindId(3U), KindId(7U)}));
+  EXPECT_EQ(room.mixed_pools(), (std::set{PoolId(4U)}));
+  room.remove(high.id);
+  EXPECT_EQ(kinds(), std::vector{KindId(7U)});
+  EXPECT_TRUE(room.mixed_pools().empty());
+  room.remove(low.id);
+  EXPECT_TRUE(kinds().empty());
 }
 
 TEST(WaitingRoom, TakesNoMoreStepsForTenThousandWhomItCannotHelpThanForAHundred) {
