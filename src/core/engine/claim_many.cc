@@ -60,9 +60,10 @@ std::vector<ClaimSearch::OpenLeaf> ClaimSearch::open_leaves(Mode mode) {
               .may_take = known->second};
     }
     within_share_[leaf.index()] =
-        !side->may_take || !(!by_share || mixed_ ? queue_may_lose(leaf, mode)
-                                                 : leaf == leaf_ || is_above_share(
-                                                       leaf, side->ancestor, mode, nullptr));
+        !side->may_take ||
+        !(!by_share || mixed_
+              ? queue_may_lose(leaf, mode)
+              : leaf == leaf_ || is_above_share(leaf, side->ancestor, mode, nullptr));
     if (within_share_[leaf.index()]) {
       return;
     }

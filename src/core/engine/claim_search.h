@@ -201,7 +201,7 @@ class ClaimSearch {
   std::set<QueueId> asked_singly_;  // leaves some of whose work was looked at
   std::vector<std::int64_t> booked_;
   std::optional<Scratch> released_;  // what is being released is out already (consolidate_many)
-  bool truncated_ = false;  // some that might have been enough were not looked at
+  bool truncated_ = false;           // some that might have been enough were not looked at
   // Of the set last judged: who might have found another place, and how many did.
   std::vector<WorkloadId> movers_;
   std::size_t placed_again_ = 0;

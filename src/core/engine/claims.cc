@@ -351,8 +351,7 @@ bool Engine::Impl::first_may_claim(KindId kind) {
     known.by_pieces = can && one.preemptible;
     known.charge = turn_charge(first);
   }
-  return known.by_share ||
-         (known.by_pieces && !runners_.empty() && fits_in_pieces(known.charge));
+  return known.by_share || (known.by_pieces && !runners_.empty() && fits_in_pieces(known.charge));
 }
 
 // Kinds that wait and might have a claim now.

@@ -521,7 +521,7 @@ class Engine::Impl {
   std::map<std::string, FailedSearch> failed_gangs_;    // by what they ask for (gang_wish)
   std::vector<KindClaims> kind_claims_;                 // by kind, of those that wait
   std::vector<KnownPieces> known_pieces_;               // of the few charges that kinds have
-  std::map<std::pair<ShapeId, QueueId>, FailedSearch> failed_moves_;  // claim_many.cc
+  std::map<std::pair<ShapeId, QueueId>, FailedSearch> failed_moves_;           // claim_many.cc
   std::map<ShapeId, ByNode<std::optional<std::int64_t>>> booked_on_emptiest_;  // claim_many.cc
   std::map<ShapeId, ByNode<bool>> open_once_released_;                         // promises.cc
   static constexpr std::size_t kKnownNevers = 1024;

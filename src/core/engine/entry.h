@@ -38,9 +38,9 @@ struct Entry {
   std::optional<Time> wait_until;
   std::optional<Time> releasing_until;
   // What the queue tree has of it.
-  Charge demand;  // what it waits for or holds
+  Charge demand;               // what it waits for or holds
   std::uint64_t demanded = 0;  // when it came to be so: the count of such changes
-  Charge charge;  // of its grant, as booked
+  Charge charge;               // of its grant, as booked
   BookingState booking = BookingState::running;
   bool booked = false;
   WorkloadId gang = WorkloadId::none();  // its gang's head; a head names itself

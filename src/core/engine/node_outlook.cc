@@ -127,8 +127,8 @@ std::optional<EarliestFit> NodeOutlook::earliest(const Shape& shape, const Stati
   choices = choices.first(static_cast<std::size_t>(late.begin() - choices.begin()));
   for (Choice& choice : choices) {
     const DeviceFace& then = face_after(choice.place, earliest.ends);
-    choice.left_over = held.on(choice.place).empty() ? then.free_milli
-                                                     : beside(then, choice.place).free_milli;
+    choice.left_over =
+        held.on(choice.place).empty() ? then.free_milli : beside(then, choice.place).free_milli;
   }
   std::ranges::sort(choices, {},
                     [](const Choice& choice) { return std::pair(choice.left_over, choice.place); });

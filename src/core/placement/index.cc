@@ -326,8 +326,7 @@ void PlacementIndex::consider(const Shape& shape, NodeId node, const NodeAnswer&
   }
 }
 
-void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard,
-                                      Best& best) {
+void PlacementIndex::consider_guarded(const Shape& shape, const GuardRule& guard, Best& best) {
   const Ranking& ranking = ranking_of(shape);
   KnownRefusals& known = known_refusals(shape.id);
   for (const NodeId node : guarded_list_) {

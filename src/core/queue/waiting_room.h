@@ -78,7 +78,8 @@ class WaitingRoom {
   // None when nothing of the kind (in the pool) waits.
   WorkloadId first_of(KindId kind, Time now) const;
   WorkloadId head_of(PoolId pool, Time now) const;
-  std::span<const KindId> kinds() const { return kind_list_; }  // ascending; until one comes or goes
+  // Ascending; until one comes or goes.
+  std::span<const KindId> kinds() const { return kind_list_; }
   // Pools in which somebody may come to be first by the mere passing of time.
   const std::set<PoolId>& mixed_pools() const { return mixed_pools_; }
   std::vector<PoolId> pools() const;

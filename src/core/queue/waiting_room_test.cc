@@ -102,9 +102,7 @@ TEST(WaitingRoom, WakesExactlyThoseWhoseNeedsLieWithinTheOffer) {
 
 TEST(WaitingRoom, KnowsItsKindsAndWhereTimeMayChangeWhoIsFirst) {
   WaitingRoom room({});
-  const auto kinds = [&] {
-    return std::vector<KindId>(room.kinds().begin(), room.kinds().end());
-  };
+  const auto kinds = [&] { return std::vector<KindId>(room.kinds().begin(), room.kinds().end()); };
   Waiter low = waiter(1, 0, 0);
   Waiter high = waiter(2, 5, 0);
   low.kind = KindId(7U);
