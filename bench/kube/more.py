@@ -38,18 +38,23 @@ def start_ms(scheduler, nodes=1000, pods=10000):
     return (first - began) * 1000, listed
 
 
-def idle_calls(scheduler, nodes=10, pods=10000, settle_s=60, minutes=1):
-    """API calls per minute with pods that can never run."""
+def idle_calls(scheduler, nodes=10, pods=10000, quiet_s=30, minutes=1):
+    """API calls per minute with pods that can never run, once everything was said: conditions first, events after them."""
     with Bench(nodes) as bench:
         bench.admin.create_pods([objects.pod(f"never-{number:06}", {"gpu-memory": "900000"}) for number in range(pods)])
         running = bench.start(scheduler)
         deadline = time.monotonic() + 600
         while unexplained(bench.admin) and time.monotonic() < deadline:
             time.sleep(1)
-        time.sleep(settle_s)
+        user = bench.plane.users["scheduler"][1]
+
+        def writes_since(when):
+            return any(e["user"]["username"] == user and e["verb"] in ("create", "patch") for e in bench.audit(when))
+
+        while writes_since(time.time() - quiet_s) and time.monotonic() < deadline:
+            time.sleep(5)
         since = time.time()
         time.sleep(minutes * 60)
-        user = bench.plane.users["scheduler"][1]
         calls = [e for e in bench.audit(since) if e["user"]["username"] == user]
         alive = running.alive()
         running.end()

@@ -55,6 +55,7 @@ FAULTS = [
     {"action": "answer", "code": 500, "reason": "InternalError", "method": "GET", "watch": False}]
 
 AWAY = (OSError, http.client.HTTPException)
+UNTIL_WRITTEN_S = 3  # from the end of what held up a write until it is written
 
 
 class Storm:
@@ -150,7 +151,10 @@ class Storm:
             if self.rare and time.monotonic() > next_rare:
                 if not self.turn:
                     self.turn = self.random.sample(self.rare, len(self.rare))
+                started = time.monotonic()
                 self.attempt(self.turn.pop())
+                # Servers take their time to come back on a busy machine; a write may wait inside them meanwhile.
+                self.hold_s = max(self.hold_s, time.monotonic() - started + UNTIL_WRITTEN_S)
                 next_rare = time.monotonic() + self.rare_s
             self.attempt(self.random.choices([h for h, _ in happenings], [w for _, w in happenings])[0])
             time.sleep(0.02)
