@@ -24,6 +24,16 @@ if TYPE_CHECKING or AIRFLOW_3:
     from airflow.sdk import BaseHook, BaseOperator, BaseOperatorLink, BaseSensorOperator, Connection
     from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_decorator_factory
     from airflow.sdk.definitions.context import Context
+else:
+    from airflow.decorators.base import DecoratedOperator, TaskDecorator, task_decorator_factory
+    from airflow.hooks.base import BaseHook
+    from airflow.models import BaseOperator, BaseOperatorLink, Connection
+    from airflow.operators.bash import BashOperator
+    from airflow.operators.python import PythonOperator
+    from airflow.sensors.base import BaseSensorOperator
+    from airflow.utils.context import Context
+
+if TYPE_CHECKING:
     from airflow.sdk.exceptions import (
         AirflowException,
         AirflowFailException,
@@ -32,20 +42,22 @@ if TYPE_CHECKING or AIRFLOW_3:
         TaskDeferred,
     )
 else:
-    from airflow.decorators.base import DecoratedOperator, TaskDecorator, task_decorator_factory
-    from airflow.exceptions import (
-        AirflowException,
-        AirflowFailException,
-        AirflowNotFoundException,
-        AirflowTaskTimeout,
-        TaskDeferred,
-    )
-    from airflow.hooks.base import BaseHook
-    from airflow.models import BaseOperator, BaseOperatorLink, Connection
-    from airflow.operators.bash import BashOperator
-    from airflow.operators.python import PythonOperator
-    from airflow.sensors.base import BaseSensorOperator
-    from airflow.utils.context import Context
+    try:
+        from airflow.sdk.exceptions import (
+            AirflowException,
+            AirflowFailException,
+            AirflowNotFoundException,
+            AirflowTaskTimeout,
+            TaskDeferred,
+        )
+    except ImportError:  # 2.11, and 3.1, whose SDK has only some of them
+        from airflow.exceptions import (
+            AirflowException,
+            AirflowFailException,
+            AirflowNotFoundException,
+            AirflowTaskTimeout,
+            TaskDeferred,
+        )
 
 from airflow.configuration import conf  # noqa: E402  the 3.x copy of it needs the SDK; this path is the same everywhere
 from airflow.triggers.base import BaseTrigger, TriggerEvent  # noqa: E402
