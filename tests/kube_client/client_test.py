@@ -142,8 +142,9 @@ class Following(Suite, unittest.TestCase):
         self.plane.admin.create_nodes([objects.node("late")])
         self.same(probe, "nodes", "/api/v1/nodes")
         self.same(probe, "listed", "/api/v1/nodes")
+        before = len(probe.lines)
         self.plane.admin.delete("/api/v1/nodes/late")
-        probe.wait("- nodes late", since=len(probe.lines))
+        probe.wait("- nodes late", since=before)
 
     def test_falls_back_where_the_watch_list_is_refused(self):
         self.faults.answer(400, reason="BadRequest", path="sendInitialEvents")

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -56,12 +57,23 @@ class PostgreSQL:
         self.port = free_port()
         self.url = f"postgresql+psycopg2://airflow@127.0.0.1:{self.port}/airflow"
         self.prefix = []
+        self.copy = None
         self.folder.mkdir()
         if os.geteuid() == 0:
             os.chown(self.folder, 65534, 65534)
-            # Its programs may lie where root alone may go.
+            if not self.programs.is_relative_to("/usr"):
+                self.programs = self._within_reach(self.programs)
+            # Its data may lie where root alone may go.
             self.prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
             self.prefix += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+
+    def _within_reach(self, programs):
+        """A copy of what was unpacked: its programs ask access(), which knows no capability, and root's cache is closed."""
+        self.copy = Path(tempfile.mkdtemp(prefix="berth-postgresql-"))
+        self.copy.chmod(0o755)
+        tree = programs.parents[4]
+        shutil.copytree(tree, self.copy, symlinks=True, dirs_exist_ok=True)
+        return self.copy / programs.relative_to(tree)
 
     def _run(self, program, *words):
         command = [*self.prefix, self.programs / program, *map(str, words)]
@@ -80,6 +92,8 @@ class PostgreSQL:
     def stop(self):
         with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
             self._run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop")
+        if self.copy is not None:
+            shutil.rmtree(self.copy, ignore_errors=True)
 
 
 class Stack:
