@@ -100,6 +100,13 @@ TEST_F(JobsInTrouble, WhoseSupervisorWasKilledEndOnRequestAllTheSame) {
   EXPECT_TRUE(local::ended(started.state.process.pid));
 }
 
+TEST_F(JobsInTrouble, WhoseDirectoryIsDeletedLeaveNoSupervisorBehind) {
+  const JobStatus started = start(shell("exec sleep 1000"));
+  std::filesystem::remove_all(job());
+  ASSERT_TRUE(signal_process(started.state.process, SIGKILL));
+  EXPECT_TRUE(soon([&] { return local::ended(started.state.supervisor.pid); }));
+}
+
 TEST_F(JobsInTrouble, KeepTheirTimeLimitUnderANewSupervisor) {
   JobSpec spec = shell("exec sleep 1000");
   spec.max_time = Duration(700);

@@ -316,10 +316,12 @@ void Supervisor::record_end(JobEnd end, int code) {
 }
 
 void Supervisor::save() {
-  unsaved_ = !files_.write_state(state_, state_.end != JobEnd::none).ok();
+  const Result<void> saved = files_.write_state(state_, state_.end != JobEnd::none);
+  // Where the job's directory was deleted nobody will ever read it: trying on would be for ever.
+  unsaved_ = !saved.ok() && saved.error().code() != ErrorCode::not_found;
   if (unsaved_) {
     next_save_ms_ = clock_ms(CLOCK_MONOTONIC) + kRetryMs;
-  } else if (state_.end == JobEnd::none) {
+  } else if (saved.ok() && state_.end == JobEnd::none) {
     files_.reserve_state();
   }
 }
