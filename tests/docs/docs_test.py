@@ -61,6 +61,17 @@ def wait_for_daemon(path):
         time.sleep(0.05)
 
 
+def end_what_is_left(folder):
+    """A page's jobs outlive its daemons; each has the page's folder in its environment."""
+    mark = f"XDG_RUNTIME_DIR={folder}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
+        except OSError:
+            pass  # it has ended, or is another user's
+
+
 def run_page(page):
     failures, count, background = 0, 0, []
     with tempfile.TemporaryDirectory(prefix="berth-docs-") as folder:
@@ -105,6 +116,7 @@ def run_page(page):
         for process in reversed(background):
             process.send_signal(signal.SIGTERM)
             process.wait(20)
+        end_what_is_left(folder)
         if failures:
             for log in sorted(Path(folder).glob("background-*.log")):
                 print(f"--- {log.name}\n{log.read_text(encoding='utf-8')}")

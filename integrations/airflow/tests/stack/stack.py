@@ -46,6 +46,20 @@ def processes_with(mark):
     return found
 
 
+def session_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
+
+
+def processes_in(sessions):
+    """Pids of processes in these sessions. A log server writes its title over its environment, so that has no mark."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            if session_of(folder.name) in sessions:
+                found.append(int(folder.name))
+    return found
+
+
 class PostgreSQL:
     """A server for one test run. It refuses root, so root starts it as nobody."""
 
@@ -103,6 +117,7 @@ class Stack:
         self.home.mkdir()
         self.web_port = free_port()
         self.parts = {}
+        self.sessions = set()  # of every part that was ever started
         self.database = None if self.is_3 else PostgreSQL(folder)
         self.names = (
             ["api-server", "scheduler", "dag-processor", "triggerer"] if self.is_3 else ["scheduler", "triggerer"]
@@ -176,6 +191,7 @@ class Stack:
                 stderr=log,
                 start_new_session=True,
             )
+        self.sessions.add(self.parts[name].pid)
 
     def is_ready(self):
         for name, process in self.parts.items():
@@ -207,17 +223,16 @@ class Stack:
 
     def end_rest_of(self, name):
         """Ends what a killed part has left behind except tasks: a triggerer's log server keeps its port, for one."""
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError, IndexError):
-                if int((folder / "stat").read_text().rpartition(")")[2].split()[3]) == self.parts[name].pid:
-                    os.kill(int(folder.name), signal.SIGKILL)
+        for pid in processes_in({self.parts[name].pid}):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
     def stop(self):
         for process in self.parts.values():
             process.terminate()
         mark = f"STACK_OF_TEST={self.home}".encode()
         deadline = time.monotonic() + 5
-        while pids := processes_with(mark):
+        while pids := {*processes_with(mark), *processes_in(self.sessions)}:
             if time.monotonic() > deadline:
                 for pid in pids:
                     with contextlib.suppress(OSError):
