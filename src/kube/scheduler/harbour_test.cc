@@ -216,6 +216,15 @@ TEST(HarbourSays, NothingTwice) {
   }
 }
 
+// The condition of a pod once it was patched so.
+Condition as_it_stands(const PatchStatus& patch) {
+  return {.type = "PodScheduled",
+          .status = "False",
+          .reason = patch.reason,
+          .message = patch.message,
+          .transition_ms = 5};
+}
+
 TEST(HarbourSays, AfterARestartNothingThatStandsThereAlready) {
   Cluster cluster;
   cluster.tell(test_node("n0", 1));
@@ -224,11 +233,7 @@ TEST(HarbourSays, AfterARestartNothingThatStandsThereAlready) {
   cluster.tell(pod);
   const auto said = cluster.deeds_of<PatchStatus>();
   ASSERT_EQ(said.size(), 1U);
-  pod.conditions.push_back({.type = "PodScheduled",
-                            .status = "False",
-                            .reason = said[0].second.reason,
-                            .message = said[0].second.message,
-                            .transition_ms = 5});
+  pod.conditions.push_back(as_it_stands(said[0].second));
   cluster.restart();
   cluster.tell(test_node("n0", 1));
   cluster.tell(pod);
@@ -247,11 +252,7 @@ TEST(HarbourSays, NothingThatAnotherLeaderSaidWhileItWaitedToLead) {
   cluster.restart();
   cluster.tell(test_node("n0", 1));
   cluster.tell(pod);
-  pod.conditions.push_back({.type = "PodScheduled",
-                            .status = "False",
-                            .reason = said[0].second.reason,
-                            .message = said[0].second.message,
-                            .transition_ms = 5});
+  pod.conditions.push_back(as_it_stands(said[0].second));
   cluster.tell(pod);
   cluster.ready();
   EXPECT_TRUE(cluster.deeds().empty());

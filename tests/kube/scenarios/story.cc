@@ -9,6 +9,7 @@
 
 #include "kube/scenarios/objects.h"
 #include "scenario/figures.h"
+#include "scenario/words.h"
 #include "scenario/world.h"
 #include "yaml/tree.h"
 
@@ -50,17 +51,6 @@ Value text_map(const std::map<std::string, std::string>& map) {
     value.add(key, text);
   }
   return value;
-}
-
-std::string_view state_word(WantedState state) {
-  switch (state) {
-    case WantedState::granted: return "granted";
-    case WantedState::promised: return "promised";
-    case WantedState::waiting: return "waiting";
-    case WantedState::never: return "never";
-    case WantedState::ended: return "ended";
-  }
-  return "";
 }
 
 class Teller {
@@ -204,7 +194,7 @@ class Teller {
       if (said) value.add(name, *said);
     };
     const auto uuid = [&](const std::string& name) { return world_.uuid_of(name).value_or(name); };
-    if (one.state) value.add("state", state_word(*one.state));
+    if (one.state) value.add("state", scenario::state_name(*one.state));
     text("cause", one.cause);
     text("reason", one.reason);
     text("stage", one.stage);

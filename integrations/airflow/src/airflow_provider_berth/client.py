@@ -210,19 +210,18 @@ def _lease_path(lease: str, rest: str = "") -> str:
     return f"/{API}/leases/{quote(lease, safe='')}{rest}"
 
 
+def _http_settings(endpoint: Endpoint) -> dict[str, Any]:
+    """Of a connection. What the environment says of proxies and certificates is for other servers."""
+    return {"base_url": endpoint.url, "headers": endpoint.headers, "verify": endpoint.verification(), "trust_env": False}
+
+
 class BerthClient:
     """For one thread. Raises BerthError (a refusal) or BerthUnavailable (no answer)."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         transport = httpx.HTTPTransport(uds=endpoint.socket) if endpoint.socket else None
-        self._http = httpx.Client(
-            base_url=endpoint.url,
-            headers=endpoint.headers,
-            transport=transport,
-            verify=endpoint.verification(),
-            trust_env=False,
-        )
+        self._http = httpx.Client(transport=transport, **_http_settings(endpoint))
 
     def __enter__(self) -> BerthClient:
         return self
@@ -284,13 +283,7 @@ class AsyncBerthClient:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         transport = httpx.AsyncHTTPTransport(uds=endpoint.socket) if endpoint.socket else None
-        self._http = httpx.AsyncClient(
-            base_url=endpoint.url,
-            headers=endpoint.headers,
-            transport=transport,
-            verify=endpoint.verification(),
-            trust_env=False,
-        )
+        self._http = httpx.AsyncClient(transport=transport, **_http_settings(endpoint))
 
     async def __aenter__(self) -> AsyncBerthClient:
         return self
