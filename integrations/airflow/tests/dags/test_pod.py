@@ -7,8 +7,6 @@ import subprocess
 import harness
 import pytest
 
-pytest.importorskip("airflow.providers.cncf.kubernetes")
-
 from airflow_provider_berth.operators.pod import GpuPodOperator
 
 
