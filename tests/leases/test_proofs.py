@@ -7,12 +7,14 @@ the pod's uid, as the kubelet and systemd name them.
 import os
 import time
 import unittest
+import uuid
 from pathlib import Path
 
 import harness
 from harness import BerthTest
 
-POD = "8a1f2f6e-77a0-4c1e-9b8d-3f64b1a0c2d5"
+# Another one in every process: a pod is looked for on the whole machine, where other tests run.
+POD = str(uuid.uuid4())
 
 
 def root_of_cgroups():
